@@ -1,0 +1,43 @@
+# Settings and helpers that every target shares.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+endif()
+
+add_library(fmhax_build_flags INTERFACE)
+target_compile_options(fmhax_build_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow $<$<BOOL:${FMHAX_WERROR}>:-Werror>)
+if(FMHAX_SANITIZE)
+  target_compile_options(fmhax_build_flags INTERFACE -fsanitize=${FMHAX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(fmhax_build_flags INTERFACE -fsanitize=${FMHAX_SANITIZE})
+endif()
+
+# fmhax_add_library(name SOURCES...): a static library of the project, exported as fmhax::<name without prefix>.
+function(fmhax_add_library name)
+  add_library(${name} STATIC ${ARGN})
+  string(REGEX REPLACE "^fmhax_" "" short ${name})
+  add_library(fmhax::${short} ALIAS ${name})
+  set_target_properties(${name} PROPERTIES EXPORT_NAME ${short})
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:fmhax_build_flags>)
+endfunction()
+
+# fmhax_add_program(name SOURCES...): an executable in bin/, linked with the whole library.
+function(fmhax_add_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE fmhax::fmhax fmhax_build_flags)
+endfunction()
+
+# fmhax_add_test(name SOURCES...): a doctest program in bin/, registered with ctest under its own name.
+function(fmhax_add_test name)
+  fmhax_add_program(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE fmhax_test_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()

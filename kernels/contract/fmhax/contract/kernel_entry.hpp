@@ -1,0 +1,60 @@
+/// @file How a provider describes its kernels to the executor: plain data and function pointers, so that
+/// a provider can come from outside and the executor never includes its headers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "fmhax/contract/params.hpp"
+#include "fmhax/contract/problem.hpp"
+#include "fmhax/contract/workspace.hpp"
+
+namespace fmhax {
+
+/// What a kernel does in a call.
+enum class KernelRole : std::int32_t {
+  forward = 0,    ///< o and lse from q, k, v (optional; for samples and tests)
+  dot_do_o = 1,   ///< d = rowsum(dout * o); may run before the metadata exist, so it does not read them
+  dq_dk_dv = 2,   ///< the gradients; writes every row of dk and dv, and of dq when it writes dq directly
+  convert_dq = 3  ///< sums the splits in order, scales, casts; writes every row of dq
+};
+
+/// The device that a plan is made for.
+struct DeviceTraits {
+  std::int32_t device = 0;
+  std::int32_t multiprocessors = 0;  ///< on the host platform: threads of the block pool
+  std::int64_t shared_memory_per_block = 0;
+  char arch[64] = {};  ///< gcnArchName on AMD, "sm_90" on NVIDIA, "host" on the host platform
+};
+
+/// One kernel launch as a value: it can be played on a stream or added to a graph. Arguments lie inline.
+struct KernelLaunch {
+  static constexpr std::size_t kMaxArguments = 8;
+  static constexpr std::size_t kMaxArgumentBytes = 1024;
+
+  const void* function = nullptr;     ///< what hipLaunchKernel takes
+  std::uint32_t grid[3] = {0, 1, 1};  ///< grid[0] == 0: nothing to launch
+  std::uint32_t block[3] = {1, 1, 1};
+  std::uint32_t shared_bytes = 0;
+  std::uint32_t argument_count = 0;
+  std::uint32_t argument_offset[kMaxArguments] = {};
+  alignas(16) unsigned char arguments[kMaxArgumentBytes] = {};
+};
+
+/// One selectable set of kernels. All functions are pure and thread-safe and must not throw; none of
+/// them calls the HIP API except to name a kernel function.
+struct KernelEntry {
+  static constexpr std::uint32_t kVersion = 1;
+
+  std::uint32_t version = kVersion;
+  const char* name = nullptr;  ///< unique, e.g. "cpu-avx512-bf16-64x128"; spells out the configuration
+  /// Null when this entry can run the problem on the device, else the reason as a static string.
+  const char* (*unsupported_reason)(const Problem&, const DeviceTraits&) = nullptr;
+  /// Preference among entries that can run a problem; the highest wins, the first registered breaks ties.
+  std::int32_t (*rank)(const Problem&, const DeviceTraits&) = nullptr;
+  WorkspaceSpec (*workspace_spec)(const Problem&, const DeviceTraits&) = nullptr;
+  /// Fills `launch` for one role; false when this entry has no such kernel.
+  bool (*form_launch)(KernelRole, const DeviceTraits&, const KernelParams&, KernelLaunch&) = nullptr;
+};
+
+}  // namespace fmhax

@@ -1,0 +1,70 @@
+/// @file What every kernel of a call receives, by value.
+#pragma once
+
+#include <cstdint>
+
+#include "fmhax/contract/problem.hpp"
+
+namespace fmhax {
+
+/// Why a call's sequence lengths were refused on the way.
+enum class StatusCode : std::int32_t {
+  ok = 0,
+  first_not_zero = 1,      ///< seqstart[0] != 0
+  decreasing = 2,          ///< a start is smaller than the one before it
+  exceeds_tokens = 3,      ///< a start is beyond the token capacity
+  exceeds_max_seqlen = 4,  ///< a sequence is longer than the declared maximum
+  bad_logical_length = 5,  ///< a logical length is negative or longer than the physical one
+  workspace_too_small = 6  ///< the metadata ask for more dq_acc than the caller's buffer holds
+};
+
+/// Which side's lengths a status speaks of.
+enum class SequenceSide : std::int32_t { q = 0, k = 1 };
+
+/// The result of checking one call's lengths; lives in pinned host memory, written by the call's pack
+/// step (or by the kernel that checks for itself), read by the caller at any time.
+struct CallStatus {
+  StatusCode code = StatusCode::ok;
+  SequenceSide side = SequenceSide::q;
+  std::int64_t sequence = 0;  ///< the first sequence that is wrong
+  std::int64_t value = 0;     ///< what was found
+  std::int64_t limit = 0;     ///< what it was compared with
+  std::int64_t checks = 0;    ///< calls or replays checked so far
+};
+
+/// Lengths in device memory (or host memory, where a host function is given them). int32, tokens.
+struct SequenceLengths {
+  const std::int32_t* seqstart_q = nullptr;   ///< [batch + 1], group mode
+  const std::int32_t* seqstart_k = nullptr;   ///< [batch + 1], group mode
+  const std::int32_t* seqlen_q = nullptr;     ///< [batch], LogicalLengths::per_sequence
+  const std::int32_t* seqlen_k = nullptr;     ///< [batch]
+  const std::int32_t* cu_seqlen_q = nullptr;  ///< [batch + 1], LogicalLengths::cumulative
+  const std::int32_t* cu_seqlen_k = nullptr;  ///< [batch + 1]
+};
+
+/// A tensor as a kernel sees it: element (b, s, h, d) is at data[b*stride_batch + s*stride_seqlen +
+/// h*stride_nhead + d]. In group mode b is 0 and s counts over the packed rows.
+struct TensorRef {
+  void* data = nullptr;
+  std::int64_t stride_batch = 0;
+  std::int64_t stride_seqlen = 0;
+  std::int64_t stride_nhead = 0;
+};
+
+/// The one argument of every kernel.
+struct KernelParams {
+  Problem problem{};
+  float scale = 1.0F;  ///< softmax scale: S = scale * Q K^T
+  TensorRef q{}, k{}, v{}, o{}, dout{};
+  TensorRef lse{};  ///< fp32 [batch, seqlen_q, nhead_q]
+  TensorRef d{};    ///< fp32, shaped as lse: rowsum(dout * o), written by dot_do_o
+  TensorRef dq{}, dk{}, dv{};
+  SequenceLengths lengths{};
+  // The workspace's parts, by WorkspaceSpec; all null for kernels that write dq directly.
+  const std::int32_t* nsplits = nullptr;
+  const std::int64_t* dq_acc_offsets = nullptr;  ///< group mode only
+  void* dq_acc = nullptr;
+  CallStatus* status = nullptr;  ///< may be null
+};
+
+}  // namespace fmhax
