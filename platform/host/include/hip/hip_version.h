@@ -1,0 +1,14 @@
+// The HIP version whose interface platform/host follows.
+#ifndef FMHAX_HOST_HIP_VERSION_H
+#define FMHAX_HOST_HIP_VERSION_H
+
+#define HIP_VERSION_MAJOR 6
+#define HIP_VERSION_MINOR 4
+#define HIP_VERSION_PATCH 0
+#define HIP_VERSION_GITHASH "fmhax-host"
+#define HIP_VERSION_BUILD_ID 0
+#define HIP_VERSION_BUILD_NAME ""
+
+#define HIP_VERSION (HIP_VERSION_MAJOR * 10000000 + HIP_VERSION_MINOR * 100000 + HIP_VERSION_PATCH)
+
+#endif
