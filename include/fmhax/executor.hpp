@@ -75,8 +75,8 @@ class Executor {
   void enqueue_forward(const CallArguments& arguments, hipStream_t stream) const;
 
   /// The node list of one call as text, one node a line, or as a Graphviz digraph.
-  std::string describe_nodes(const CallArguments& arguments) const;
-  std::string dot(const CallArguments& arguments) const;
+  std::string describe_nodes() const;
+  std::string dot() const;
 
   const std::shared_ptr<const detail::ExecutorState>& state() const noexcept { return state_; }
 

@@ -1,0 +1,35 @@
+/// @file What differs between the HIP versions that the executor builds against (5.2 to 7), in one place.
+#pragma once
+
+#include <hip/hip_runtime.h>
+
+#define FMHAX_HIP_AT_LEAST(major, minor) \
+  (HIP_VERSION_MAJOR > (major) || (HIP_VERSION_MAJOR == (major) && HIP_VERSION_MINOR >= (minor)))
+
+/// User objects, which tie a resource's life to a graph, came with HIP 5.3.
+#define FMHAX_HAS_USER_OBJECTS FMHAX_HIP_AT_LEAST(5, 3)
+
+namespace fmhax::detail {
+
+/// The kind of memory that a pointer refers to; HIP 6 renamed the field.
+inline hipMemoryType memory_type(const hipPointerAttribute_t& attributes) {
+#if FMHAX_HIP_AT_LEAST(6, 0)
+  return attributes.type;
+#else
+  return attributes.memoryType;
+#endif
+}
+
+/// The device of a stream; before HIP 5.6 there is no question for it, and `current` is taken on trust.
+inline hipError_t stream_device(hipStream_t stream, int current, int* device) {
+#if FMHAX_HIP_AT_LEAST(5, 6)
+  (void)current;
+  return hipStreamGetDevice(stream, device);
+#else
+  (void)stream;
+  *device = current;
+  return hipSuccess;
+#endif
+}
+
+}  // namespace fmhax::detail

@@ -1,0 +1,153 @@
+#include "staging_pool.hpp"
+
+#include <bit>
+#include <map>
+
+#include "fmhax/error.hpp"
+#include "hip_calls.hpp"
+
+namespace fmhax::detail {
+namespace {
+
+/// Blocks of class c hold 2^c bytes; class 0 holds none.
+std::size_t size_class_of(std::size_t bytes) {
+  constexpr std::size_t kSmallest = 8;  // 256 bytes
+  if (bytes == 0) return 0;
+  return std::max<std::size_t>(kSmallest, static_cast<std::size_t>(std::bit_width(bytes - 1)));
+}
+
+/// A stream far behind must not hide finished blocks of others, nor make every call ask about all of them.
+constexpr int kUnfinishedToSkip = 16;
+
+}  // namespace
+
+StagingPool& StagingPool::of_device(int device) {
+  // Never destroyed: at exit the runtime may be gone before the last block is.
+  static std::mutex& mutex = *new std::mutex;
+  static auto& pools = *new std::map<int, std::unique_ptr<StagingPool>>;
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<StagingPool>& pool = pools[device];
+  if (!pool) pool = std::make_unique<StagingPool>();
+  return *pool;
+}
+
+StagingBlock* StagingPool::acquire(std::size_t bytes, const PinnedAllocator& allocator) {
+  const RelaxedCapture relaxed;
+  collect();
+  const std::size_t size_class = allocator ? 0 : size_class_of(bytes);
+  StagingBlock* block = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    block = free_[size_class];
+    if (block != nullptr) {
+      free_[size_class] = std::exchange(block->next, nullptr);
+      ++counters_.in_use;
+    }
+  }
+  if (block == nullptr) block = make_block(size_class);
+  if (allocator && bytes > 0) {
+    StagingLease lease(block);
+    block->external = allocator(bytes);
+    block->memory = block->external.get();
+    if (block->memory == nullptr) {
+      throw Error(ErrorCode::out_of_memory,
+                  "pinned_host_alloc returned no memory for " + std::to_string(bytes) + " bytes");
+    }
+    (void)lease.detach();
+  }
+  return block;
+}
+
+StagingBlock* StagingPool::make_block(std::size_t size_class) {
+  auto block = std::make_unique<StagingBlock>();
+  block->pool = this;
+  FMHAX_HIP(hipEventCreateWithFlags, &block->event, hipEventDisableTiming);
+  if (size_class > 0) {
+    block->capacity = std::size_t{1} << size_class;
+    const hipError_t error = hipHostMalloc(&block->memory, block->capacity, hipHostMallocDefault);
+    if (error != hipSuccess) {
+      (void)hipEventDestroy(block->event);
+      throw_hip_error(error, "hipHostMalloc");
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  ++counters_.blocks;
+  counters_.pinned_bytes += block->capacity;
+  ++counters_.in_use;
+  return block.release();
+}
+
+void StagingPool::release_after_stream(StagingBlock* block, hipStream_t stream) noexcept {
+  if (hipEventRecord(block->event, stream) != hipSuccess) {
+    (void)hipGetLastError();
+    return;
+  }
+  release_after_event(block);
+}
+
+void StagingPool::release_after_event(StagingBlock* block) noexcept {
+  block->next = nullptr;
+  const std::lock_guard lock(mutex_);
+  *in_flight_end_ = block;
+  in_flight_end_ = &block->next;
+}
+
+void StagingPool::hand_back(StagingBlock* block) noexcept {
+  std::atomic<StagingBlock*>& head = block->pool->handed_back_;
+  block->next = head.load(std::memory_order_relaxed);
+  while (!head.compare_exchange_weak(block->next, block, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+StagingBlock* StagingPool::take_finished() noexcept {
+  StagingBlock* finished = handed_back_.exchange(nullptr, std::memory_order_acquire);
+  const std::lock_guard lock(mutex_);
+  int unfinished = 0;
+  StagingBlock** link = &in_flight_;
+  while (*link != nullptr && unfinished < kUnfinishedToSkip) {
+    StagingBlock* block = *link;
+    if (hipEventQuery(block->event) == hipErrorNotReady) {
+      ++unfinished;
+      link = &block->next;
+      continue;
+    }
+    *link = block->next;
+    if (*link == nullptr) in_flight_end_ = link;
+    block->next = finished;
+    finished = block;
+  }
+  if (unfinished > 0) (void)hipGetLastError();
+  return finished;
+}
+
+void StagingPool::put_free(StagingBlock* list) noexcept {
+  const std::lock_guard lock(mutex_);
+  while (list != nullptr) {
+    StagingBlock* block = list;
+    list = block->next;
+    StagingBlock*& head = free_[size_class_of(block->capacity)];
+    block->next = head;
+    head = block;
+    --counters_.in_use;
+  }
+}
+
+void StagingPool::collect() noexcept {
+  const RelaxedCapture relaxed;
+  StagingBlock* finished = take_finished();
+  if (finished == nullptr) return;
+  // What the blocks kept alive may run the caller's code, so no lock is held.
+  for (StagingBlock* block = finished; block != nullptr; block = block->next) {
+    block->external.reset();
+    block->status.reset();
+    if (block->capacity == 0) block->memory = nullptr;
+  }
+  put_free(finished);
+}
+
+StagingPoolCounters StagingPool::counters() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+}  // namespace fmhax::detail

@@ -1,0 +1,104 @@
+/// @file Pinned staging and whatever else must outlive enqueued work: lent out, and taken back once an
+/// event at the stream's tail has passed.
+#pragma once
+
+#include <hip/hip_runtime.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "fmhax/contract/params.hpp"
+
+namespace fmhax::detail {
+
+class StagingPool;
+
+/// Something that enqueued work refers to. Owned by its pool; in use by one call or graph at a time.
+struct StagingBlock {
+  StagingPool* pool = nullptr;
+  void* memory = nullptr;    ///< pinned; the pool's, or external.get(), or null for a block without bytes
+  std::size_t capacity = 0;  ///< bytes of the pool's own memory, 0 without
+  hipEvent_t event = nullptr;
+  std::shared_ptr<void> external;      ///< the caller's pinned memory, or the pieces of a retired graph
+  std::shared_ptr<CallStatus> status;  ///< kept alive with the block
+  StagingBlock* next = nullptr;
+};
+
+using PinnedAllocator = std::function<std::shared_ptr<void>(std::size_t)>;
+
+struct StagingPoolCounters {
+  std::size_t blocks = 0;        ///< made since the start
+  std::size_t pinned_bytes = 0;  ///< of the pool's own memory
+  std::size_t in_use = 0;        ///< lent out: held by a call or graph, or in flight
+};
+
+/// A device's staging, shared by all executors, as caching allocators are. Lives as long as the process: freeing pinned
+/// memory waits for the device. Thread-safe. Host functions may only call hand_back().
+class StagingPool {
+ public:
+  /// The pool of the current device, which must be `device`.
+  static StagingPool& of_device(int device);
+
+  /// A block with at least `bytes` of pinned memory (none for 0), from `allocator` when that is set.
+  /// Legal while any stream captures. Throws Error, or what the allocator throws.
+  StagingBlock* acquire(std::size_t bytes, const PinnedAllocator& allocator);
+
+  /// Takes the block back once the work now on `stream` has passed. When that can't be recorded the block is
+  /// given up rather than reused too early.
+  void release_after_stream(StagingBlock* block, hipStream_t stream) noexcept;
+  /// Takes the block back once its own event, recorded by the owner, has passed.
+  void release_after_event(StagingBlock* block) noexcept;
+  /// Takes the block back now. Lock-free and free of HIP calls: the one thing that a host function or a user
+  /// object's destructor does. What the block keeps alive is let go later, by a thread that acquires.
+  static void hand_back(StagingBlock* block) noexcept;
+
+  /// Lets go of everything that is no longer in flight. acquire() does the same.
+  void collect() noexcept;
+  StagingPoolCounters counters() const noexcept;
+
+ private:
+  static constexpr std::size_t kSizeClasses = 64;
+
+  StagingBlock* take_finished() noexcept;
+  void put_free(StagingBlock* list) noexcept;
+  StagingBlock* make_block(std::size_t size_class);
+
+  mutable std::mutex mutex_;
+  std::array<StagingBlock*, kSizeClasses> free_{};  ///< by size class
+  StagingBlock* in_flight_ = nullptr;               ///< oldest first
+  StagingBlock** in_flight_end_ = &in_flight_;
+  std::atomic<StagingBlock*> handed_back_{nullptr};
+  StagingPoolCounters counters_{};
+};
+
+/// Hands its block back when an error passes before anything was enqueued.
+class StagingLease {
+ public:
+  StagingLease() = default;
+  explicit StagingLease(StagingBlock* block) : block_(block) {}
+  ~StagingLease() {
+    if (block_ != nullptr) StagingPool::hand_back(block_);
+  }
+  StagingLease(StagingLease&& other) noexcept : block_(other.detach()) {}
+  StagingLease& operator=(StagingLease&& other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  StagingLease(const StagingLease&) = delete;
+  StagingLease& operator=(const StagingLease&) = delete;
+
+  StagingBlock* get() const noexcept { return block_; }
+  StagingBlock* operator->() const noexcept { return block_; }
+  explicit operator bool() const noexcept { return block_ != nullptr; }
+  StagingBlock* detach() noexcept { return std::exchange(block_, nullptr); }
+
+ private:
+  StagingBlock* block_ = nullptr;
+};
+
+}  // namespace fmhax::detail
