@@ -31,6 +31,17 @@ StagingPool& StagingPool::of_device(int device) {
   return *pool;
 }
 
+StagingPool::~StagingPool() {
+  collect();
+  for (StagingBlock* list : free_) {
+    while (list != nullptr) {
+      const std::unique_ptr<StagingBlock> block(std::exchange(list, list->next));
+      (void)hipEventDestroy(block->event);
+      if (block->capacity > 0) (void)hipHostFree(block->memory);
+    }
+  }
+}
+
 StagingBlock* StagingPool::acquire(std::size_t bytes, const PinnedAllocator& allocator) {
   const RelaxedCapture relaxed;
   collect();

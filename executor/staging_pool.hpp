@@ -44,6 +44,12 @@ class StagingPool {
   /// The pool of the current device, which must be `device`.
   static StagingPool& of_device(int device);
 
+  StagingPool() = default;
+  /// Frees what is home. Nothing may be in use.
+  ~StagingPool();
+  StagingPool(const StagingPool&) = delete;
+  StagingPool& operator=(const StagingPool&) = delete;
+
   /// A block with at least `bytes` of pinned memory (none for 0), from `allocator` when that is set.
   /// Legal while any stream captures. Throws Error, or what the allocator throws.
   StagingBlock* acquire(std::size_t bytes, const PinnedAllocator& allocator);

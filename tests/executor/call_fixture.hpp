@@ -1,0 +1,127 @@
+/// @file Small calls with known gradients, and owners for what the tests create through HIP.
+#pragma once
+
+#include <hip/hip_runtime.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "fmhax/fmhax.hpp"
+#include "verification/device_problem.hpp"
+#include "verification/verify_case.hpp"
+
+namespace fmhax::test {
+
+using verification::Case;
+using verification::check_hip;
+using verification::DeviceProblem;
+using verification::Gradients;
+using verification::OwnedStream;
+using verification::PreparedCase;
+
+/// A group-mode case, two heads of 16, causal, deterministic: nothing but its lengths is special.
+inline Case group_case(const std::vector<std::int32_t>& lengths, std::int64_t capacity, std::uint64_t seed = 1) {
+  Case c;
+  c.problem.dtype = DataType::fp32;
+  c.problem.is_group_mode = c.problem.is_deterministic = true;
+  c.problem.batch = static_cast<std::int64_t>(lengths.size());
+  c.problem.nhead_q = c.problem.nhead_k = 2;
+  c.problem.hdim_q = c.problem.hdim_v = 16;
+  c.problem.max_seqlen_q = c.problem.max_seqlen_k = c.problem.total_q = c.problem.total_k = capacity;
+  c.problem.mask = Mask::causal();
+  c.scale = 0.25F;
+  c.seed = seed;
+  std::vector<std::int32_t> starts{0};
+  for (const std::int32_t length : lengths) starts.push_back(starts.back() + length);
+  c.lengths.q.seqstart = c.lengths.k.seqstart = starts;
+  return c;
+}
+
+/// Long enough for several key tiles, so that the workspace and the host chain are used.
+inline constexpr std::int64_t kCapacity = 400;
+inline Case long_case(std::uint64_t seed = 1) { return group_case({300, 0, 1, 77}, kCapacity, seed); }
+
+/// A prepared case on the current device.
+struct Call {
+  explicit Call(const Case& c, ExecutorOptions options = {})
+      : prepared(verification::prepare(c)),
+        executor(c.problem, std::move(options)),
+        device(c, prepared.inputs, prepared.expected.forward, executor) {}
+
+  CallArguments& arguments() { return device.arguments(); }
+  /// Replaces lengths and inputs; the problem stays.
+  void load(const Case& c) {
+    prepared = verification::prepare(c);
+    device.load(c, prepared.inputs, prepared.expected.forward);
+  }
+  /// Empty when the gradients in device memory are right, else what is wrong. Blocks.
+  std::string failure() const {
+    const std::string violation = device.violation();
+    if (!violation.empty()) return violation;
+    return verification::compare(prepared.source, device.download_gradients(), prepared.expected).failure();
+  }
+
+  PreparedCase prepared;
+  Executor executor;
+  DeviceProblem device;
+};
+
+/// Records what `record` enqueues on a stream of its own.
+class CapturedGraph {
+ public:
+  CapturedGraph(const std::function<void(hipStream_t)>& record,
+                hipStreamCaptureMode mode = hipStreamCaptureModeGlobal) {
+    const OwnedStream stream;
+    check_hip(hipStreamBeginCapture(stream.get(), mode), "hipStreamBeginCapture");
+    try {
+      record(stream.get());
+    } catch (...) {
+      (void)hipStreamEndCapture(stream.get(), &graph_);
+      destroy_graph();
+      throw;
+    }
+    check_hip(hipStreamEndCapture(stream.get(), &graph_), "hipStreamEndCapture");
+    check_hip(hipGraphInstantiate(&executable_, graph_, nullptr, nullptr, 0), "hipGraphInstantiate");
+  }
+  ~CapturedGraph() {
+    destroy_executable();
+    destroy_graph();
+  }
+  CapturedGraph(const CapturedGraph&) = delete;
+  CapturedGraph& operator=(const CapturedGraph&) = delete;
+
+  void launch(hipStream_t stream) const { check_hip(hipGraphLaunch(executable_, stream), "hipGraphLaunch"); }
+  hipGraph_t graph() const { return graph_; }
+  void destroy_graph() {
+    if (graph_ != nullptr) (void)hipGraphDestroy(graph_);
+    graph_ = nullptr;
+  }
+  void destroy_executable() {
+    if (executable_ != nullptr) (void)hipGraphExecDestroy(executable_);
+    executable_ = nullptr;
+  }
+
+ private:
+  hipGraph_t graph_ = nullptr;
+  hipGraphExec_t executable_ = nullptr;
+};
+
+inline std::size_t node_count(hipGraph_t graph) {
+  std::size_t count = 0;
+  check_hip(hipGraphGetNodes(graph, nullptr, &count), "hipGraphGetNodes");
+  return count;
+}
+
+/// Waits until `condition` holds, 20 seconds at most.
+inline bool eventually(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+}  // namespace fmhax::test
