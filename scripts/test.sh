@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Everything that CI checks, from a bare Debian 12: installs what is missing, builds, and runs
+#   host   all tests
+#   asan   tests under AddressSanitizer (with leaks) and UndefinedBehaviorSanitizer
+#   tsan   tests under ThreadSanitizer
+#   rocm   the host code against ROCm's own headers and runtime
+#   lint   clang-format and clang-tidy
+# Usage: scripts/test.sh [--quick] [--only host|asan|tsan|rocm|lint]
+#   --quick   host alone;  --only may be repeated
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+steps=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --quick) steps+=(host) ;;
+    --only)
+      case ${2:-} in
+        host | asan | tsan | rocm | lint) steps+=("$2") ;;
+        *)
+          echo "test.sh: --only '${2:-}': host, asan, tsan, rocm or lint" >&2
+          exit 64
+          ;;
+      esac
+      shift
+      ;;
+    *)
+      echo "test.sh: unknown option '$1': --quick or --only STEP" >&2
+      exit 64
+      ;;
+  esac
+  shift
+done
+[[ ${#steps[@]} -gt 0 ]] || steps=(host asan tsan rocm lint)
+
+scripts/install_deps.sh test
+. scripts/common.sh
+
+# test_preset PRESET [COMMAND...]: configures, builds and tests; COMMAND, when given, runs ctest.
+test_preset() {
+  local preset=$1
+  shift
+  quietly "build/$preset-configure.log" cmake --preset "$preset" -DFMHAX_BUILD_TESTS=ON "${configure_options[@]}"
+  quietly "build/$preset-build.log" cmake --build --preset "$preset"
+  "$@" ctest --preset "$preset" </dev/null
+}
+
+step_host() { test_preset host; }
+
+step_asan() {
+  export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:check_initialization_order=1:strict_string_checks=1
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  test_preset host-asan
+}
+
+step_tsan() {
+  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  # On kernels that randomise more address bits than this ThreadSanitizer knows, it can't map its shadow:
+  # run without randomisation where that is allowed.
+  local fixed_addresses=()
+  if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
+  test_preset host-tsan "${fixed_addresses[@]}"
+}
+
+step_rocm() { scripts/rocm_check.sh; }
+step_lint() { scripts/lint.sh; }
+
+summary=()
+failed=0
+for step in "${steps[@]}"; do
+  echo "== $step"
+  SECONDS=0
+  # A subshell of its own, not a condition: in a condition set -e would be off.
+  set +e
+  (
+    set -e
+    "step_$step"
+  )
+  status=$?
+  set -e
+  if [[ $status -eq 0 ]]; then
+    summary+=("$step: ok, ${SECONDS} s")
+  else
+    summary+=("$step: FAILED (status $status), ${SECONDS} s")
+    failed=1
+  fi
+done
+echo "== summary"
+printf '%s\n' "${summary[@]}"
+exit "$failed"
