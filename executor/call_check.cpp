@@ -18,12 +18,10 @@ void check_pointer(const ExecutorState& state, const char* field, const void* po
   hipPointerAttribute_t attributes{};
   const hipError_t error = hipPointerGetAttributes(&attributes, pointer);
   if (error != hipSuccess) (void)hipGetLastError();
-  const hipMemoryType type = memory_type(attributes);
-  const bool on_device = error == hipSuccess && (type == hipMemoryTypeDevice || type == hipMemoryTypeManaged);
-  if (!on_device) {
+  if (error != hipSuccess || !is_device_memory(attributes)) {
     refuse(fmt::format("{} is {}, which is not device memory; allocate it with hipMalloc", field, fmt::ptr(pointer)));
   }
-  if (type == hipMemoryTypeDevice && attributes.device != state.traits.device) {
+  if (!is_managed_memory(attributes) && attributes.device != state.traits.device) {
     refuse(fmt::format("{} lies on device {}, the executor was planned for device {}", field, attributes.device,
                        state.traits.device));
   }

@@ -11,14 +11,18 @@
 
 namespace fmhax::detail {
 
-/// The kind of memory that a pointer refers to; HIP 6 renamed the field.
-inline hipMemoryType memory_type(const hipPointerAttribute_t& attributes) {
+/// Memory that kernels read at the speed of the device. HIP 6 renamed the field and gave managed memory a kind of its
+/// own.
+inline bool is_device_memory(const hipPointerAttribute_t& attributes) {
 #if FMHAX_HIP_AT_LEAST(6, 0)
-  return attributes.type;
+  return attributes.type == hipMemoryTypeDevice || attributes.type == hipMemoryTypeManaged;
 #else
-  return attributes.memoryType;
+  return attributes.memoryType == hipMemoryTypeDevice || attributes.isManaged != 0;
 #endif
 }
+
+/// Memory that belongs to no single device.
+inline bool is_managed_memory(const hipPointerAttribute_t& attributes) { return attributes.isManaged != 0; }
 
 /// The device of a stream; before HIP 5.6 there is no question for it, and `current` is taken on trust.
 inline hipError_t stream_device(hipStream_t stream, int current, int* device) {
