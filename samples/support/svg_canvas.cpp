@@ -95,19 +95,19 @@ Axis make_axis(Extent extent, double first, double last, double wanted_ticks, bo
 
 void Canvas::rect(double x, double y, double w, double h, std::string_view fill, std::string_view more) {
   body_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"{}/>\n", x, y, w,
-                       h, fill, more);
+                       h, escaped(fill), more);
 }
 
 void Canvas::line(double x1, double y1, double x2, double y2, std::string_view colour) {
   body_ += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", x1, y1, x2,
-                       y2, colour);
+                       y2, escaped(colour));
 }
 
 void Canvas::text(double x, double y, double size, std::string_view fill, std::string_view anchor,
                   std::string_view content, std::string_view more) {
   body_ +=
       fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:g}\" fill=\"{}\" text-anchor=\"{}\"{}>{}</text>\n", x,
-                  y, size, fill, anchor, more, escaped(content));
+                  y, size, escaped(fill), anchor, more, escaped(content));
 }
 
 double Canvas::header(const std::string& title, const std::string& subtitle, const std::vector<LegendEntry>& legend) {
