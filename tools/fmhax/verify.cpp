@@ -1,0 +1,131 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "commands.hpp"
+#include "problem_flags.hpp"
+#include "verification/random_problem.hpp"
+#include "verification/verify_case.hpp"
+#include "verify_summary.hpp"
+
+namespace fmhax::tool {
+namespace {
+
+using nlohmann::json;
+using verification::RunMode;
+
+const std::vector<RunMode>& modes() {
+  static const std::vector<RunMode> kModes{RunMode::eager, RunMode::graph};
+  return kModes;
+}
+
+struct VerifyFlags {
+  ProblemFlags problem;
+  std::uint64_t random = 0;
+  std::uint64_t seed = 7;
+  std::uint64_t first = 0;
+  bool prints_json = false;
+  CLI::Option* random_option = nullptr;
+  CLI::Option* first_option = nullptr;
+};
+
+/// A line that is overwritten, for somebody who watches.
+void show_progress(std::uint64_t done, std::uint64_t count) {
+  if (isatty(STDERR_FILENO) == 0 || (done % 16 != 0 && done != count)) return;
+  fmt::print(stderr, "\r{} of {} problems{}", done, count, done == count ? "\n" : "");
+  std::fflush(stderr);
+}
+
+int run_random(const VerifyFlags& flags) {
+  VerifySummary summary(flags.seed, flags.first, flags.problem.kernel);
+  for (std::uint64_t i = 0; i < flags.random; ++i) {
+    const verification::Case c = verification::random_problem(flags.seed, flags.first + i);
+    if (flags.random == 1 && !flags.prints_json) fmt::print("{}\n", to_string(c));
+    const verification::PreparedCase prepared = verification::prepare(c);
+    summary.add(flags.first + i, c, verification::verify(prepared, modes(), flags.problem.executor_options()));
+    show_progress(i + 1, flags.random);
+  }
+  if (flags.prints_json) {
+    fmt::print("{}\n", summary.to_json().dump(2));
+  } else {
+    fmt::print("{}", summary.text());
+  }
+  return summary.passed() ? 0 : 1;
+}
+
+json to_json(const verification::Case& c, const verification::CaseReport& report) {
+  json runs = json::array();
+  for (const verification::ModeReport& mode : report.modes) {
+    json row{{"mode", to_string(mode.mode)}};
+    for (const verification::GradientCheck& check : mode.comparison.checks) {
+      row[check.name] = {{"error", check.error}, {"tolerance", check.tolerance}, {"in_order", check.failure.empty()}};
+      if (check.rounded_error >= 0) row[check.name]["rounded_formula_error"] = check.rounded_error;
+    }
+    runs.push_back(row);
+  }
+  return {{"problem", to_string(c)},   {"seed", c.seed},           {"kernel", report.kernel}, {"runs", runs},
+          {"passed", report.passed()}, {"failure", report.failure}};
+}
+
+void print_table(const verification::Case& c, const verification::CaseReport& report) {
+  fmt::print("{}\nkernel {}, inputs' seed {}\n\n", to_string(c), report.kernel, c.seed);
+  fmt::print("{:<8} {:<4} {:>11} {:>11} {:>22}\n", "run", "", "error", "tolerance", "fp32 formula's error");
+  for (const verification::ModeReport& mode : report.modes) {
+    for (const verification::GradientCheck& check : mode.comparison.checks) {
+      const std::string rounded = check.rounded_error < 0 ? "-" : fmt::format("{:.3e}", check.rounded_error);
+      fmt::print("{:<8} {:<4} {:>11.3e} {:>11.3e} {:>22}  {}\n", to_string(mode.mode), check.name, check.error,
+                 check.tolerance, rounded, check.failure);
+    }
+  }
+  fmt::print("\n{}\n", report.passed() ? "in order" : "FAILED " + report.failure);
+}
+
+int run_given(const VerifyFlags& flags) {
+  verification::Case c = flags.problem.to_case();
+  c.seed = flags.seed;
+  const verification::CaseReport report =
+      verification::verify(verification::prepare(c), modes(), flags.problem.executor_options());
+  if (flags.prints_json) {
+    fmt::print("{}\n", to_json(c, report).dump(2));
+  } else {
+    print_table(c, report);
+  }
+  return report.passed() ? 0 : 1;
+}
+
+int run(const VerifyFlags& flags) {
+  if (flags.random_option->count() == 0) {
+    if (flags.first_option->count() > 0) throw UsageError("--first counts random problems; add --random");
+    return run_given(flags);
+  }
+  if (flags.random == 0) throw UsageError("--random is 0; it must be at least 1");
+  const std::vector<std::string> given = flags.problem.given();
+  if (!given.empty()) {
+    throw UsageError(fmt::format("{} can't be combined with --random, which draws the whole problem", given.front()));
+  }
+  return run_random(flags);
+}
+
+}  // namespace
+
+Command add_verify(CLI::App& application) {
+  auto flags = std::make_shared<VerifyFlags>();
+  CLI::App* app = application.add_subcommand(
+      "verify", "Compare gradients with fp64: of the given problem, or of random ones, run eagerly and as a graph");
+  flags->problem.add_to(*app);
+  flags->random_option = app->add_option("--random", flags->random,
+                                         "Verify this many random problems of every kind instead of a given one");
+  app->add_option("--seed", flags->seed, "Decides the random problems and the inputs (default 7)");
+  flags->first_option =
+      app->add_option("--first", flags->first, "Index of the first random problem, to repeat one (default 0)");
+  app->add_flag("--json", flags->prints_json, "Print the result as JSON");
+  app->footer("Exit status 1 when a gradient is out of tolerance.");
+  return {app, [flags] { return run(*flags); }};
+}
+
+}  // namespace fmhax::tool

@@ -1,0 +1,134 @@
+#include "verification/compare.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace fmhax::verification {
+namespace {
+
+/// Below this share of the uncancelled terms a gradient counts as cancelled.
+constexpr double kCancelledShare = 0.1;
+
+/// Where the formula in fp32 misses the tolerance, what a kernel may add to its error.
+constexpr double kRoundedMargin = 1.25;
+
+std::string place_text(const DenseTensor& tensor, std::size_t index) {
+  const auto i = static_cast<std::int64_t>(index);
+  return fmt::format("[batch {}, row {}, head {}, column {}]", i / (tensor.hdim * tensor.nhead * tensor.seqlen),
+                     i / (tensor.hdim * tensor.nhead) % tensor.seqlen, i / tensor.hdim % tensor.nhead, i % tensor.hdim);
+}
+
+std::string find_non_finite(const DenseTensor& tensor) {
+  for (std::size_t i = 0; i < tensor.data.size(); ++i) {
+    if (!std::isfinite(tensor.data[i])) return fmt::format("{} at {}", tensor.data[i], place_text(tensor, i));
+  }
+  return {};
+}
+
+std::string find_nonzero_in_inactive(const DenseTensor& tensor, const std::vector<char>& active) {
+  const auto row_elements = static_cast<std::size_t>(tensor.nhead * tensor.hdim);
+  for (std::size_t i = 0; i < tensor.data.size(); ++i) {
+    if (active[i / row_elements] == 0 && tensor.data[i] != 0.0) {
+      return fmt::format("{} instead of 0 in a row that takes no part, at {}", tensor.data[i], place_text(tensor, i));
+    }
+  }
+  return {};
+}
+
+GradientCheck check_gradient(const char* name, double tolerance, const DenseTensor& value, const DenseTensor& reference,
+                             const DenseTensor& rounded, double terms, const std::vector<char>& active) {
+  GradientCheck check;
+  check.name = name;
+  check.tolerance = tolerance;
+  check.error = relative_error(value, reference, terms);
+  if (!rounded.data.empty()) {
+    check.rounded_error = relative_error(rounded, reference, terms);
+    check.tolerance = std::max(tolerance, kRoundedMargin * check.rounded_error);
+  }
+  const double twice = std::max(2 * check.rounded_error, tolerance / 4);
+  check.failure = find_non_finite(value);
+  if (check.failure.empty()) check.failure = find_nonzero_in_inactive(value, active);
+  if (check.failure.empty() && !(check.error <= check.tolerance)) {
+    check.failure = fmt::format("error {:.3g} is above the tolerance {:.3g}", check.error, check.tolerance);
+  }
+  if (check.failure.empty() && check.rounded_error >= 0 && !(check.error <= twice)) {
+    check.failure = fmt::format("error {:.3g} is more than twice that of the formula in fp32, {:.3g}", check.error,
+                                check.rounded_error);
+  }
+  return check;
+}
+
+bool same_bits(const DenseTensor& a, const DenseTensor& b) {
+  return a.data.size() == b.data.size() &&
+         (a.data.empty() || std::memcmp(a.data.data(), b.data.data(), a.data.size() * sizeof(double)) == 0);
+}
+
+}  // namespace
+
+Expected expected_of(const AttentionInputs& inputs) {
+  Expected expected;
+  expected.forward = reference_forward(inputs);
+  expected.backward = reference_backward(inputs, expected.forward);
+  if (inputs.problem.dtype != DataType::fp32) expected.rounded = rounded_backward(inputs, expected.forward);
+  for (const double lse : expected.forward.lse.data) {
+    if (std::isfinite(lse)) expected.largest_logit = std::max(expected.largest_logit, std::fabs(lse));
+  }
+  return expected;
+}
+
+double relative_error(const DenseTensor& value, const DenseTensor& reference, double terms) {
+  double difference = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < reference.data.size(); ++i) {
+    const double delta = value.data[i] - reference.data[i];
+    difference += delta * delta;
+    norm += reference.data[i] * reference.data[i];
+  }
+  if (difference == 0) return 0;
+  const double size = std::max(std::sqrt(norm), kCancelledShare * terms);
+  return size > 0 ? std::sqrt(difference) / size : std::numeric_limits<double>::infinity();
+}
+
+double tolerance_for(DataType dtype, double largest_logit) {
+  switch (dtype) {
+    case DataType::fp16:
+      return 2e-3;
+    case DataType::bf16:
+      return 1e-2;
+    case DataType::fp32:
+      break;
+  }
+  return std::max(1e-5, std::ldexp(8 * largest_logit, -24));
+}
+
+bool Comparison::passed() const {
+  return std::all_of(checks.begin(), checks.end(), [](const GradientCheck& check) { return check.failure.empty(); });
+}
+
+std::string Comparison::failure() const {
+  for (const GradientCheck& check : checks) {
+    if (!check.failure.empty()) return fmt::format("{}: {}", check.name, check.failure);
+  }
+  return {};
+}
+
+Comparison compare(const Case& c, const Gradients& result, const Expected& expected) {
+  const BackwardResult& b = expected.backward;
+  const double tolerance = tolerance_for(c.problem.dtype, expected.largest_logit);
+  return {
+      {check_gradient("dq", tolerance, result.dq, b.gradients.dq, expected.rounded.dq, b.dq_terms, b.query_is_active),
+       check_gradient("dk", tolerance, result.dk, b.gradients.dk, expected.rounded.dk, b.dk_terms, b.key_is_active),
+       check_gradient("dv", tolerance, result.dv, b.gradients.dv, expected.rounded.dv, b.dv_terms, b.key_is_active)}};
+}
+
+bool same_bits(const Gradients& a, const Gradients& b) {
+  return same_bits(a.dq, b.dq) && same_bits(a.dk, b.dk) && same_bits(a.dv, b.dv);
+}
+
+}  // namespace fmhax::verification

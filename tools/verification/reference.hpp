@@ -1,0 +1,81 @@
+/// @file Attention and its gradients in fp64, straight from the formulas: S = scale Q K^T, P = exp(S - LSE)
+/// where the mask lets a key be seen, D = rowsum(dO o O), dV = P^T dO, dP = dO V^T, dS = P o (dP - D),
+/// dQ = scale dS K, dK = scale dS^T Q. It shares no code with any kernel, nor their index arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fmhax/contract/problem.hpp"
+#include "verification/dense_tensor.hpp"
+
+namespace fmhax::verification {
+
+/// One side's lengths in host memory, in tokens.
+struct SideLengths {
+  std::vector<std::int32_t> seqstart;  ///< [batch + 1], physical; group mode only
+  std::vector<std::int32_t> logical;   ///< [batch]; empty: every physical row is a real token
+};
+
+struct HostLengths {
+  SideLengths q;
+  SideLengths k;
+};
+
+/// What the reference computes from. Rows outside of the sequences are never read.
+struct AttentionInputs {
+  Problem problem;
+  double scale = 1.0;
+  HostLengths lengths;
+  DenseTensor q;     ///< [batch, seqlen_q, nhead_q, hdim_q]; group mode [1, total_q, nhead_q, hdim_q]
+  DenseTensor k;     ///< nhead_k heads
+  DenseTensor v;     ///< nhead_k heads of hdim_v
+  DenseTensor dout;  ///< nhead_q heads of hdim_v
+};
+
+struct ForwardResult {
+  DenseTensor o;    ///< as dout; 0 in rows that see no key
+  DenseTensor lse;  ///< hdim 1, natural logarithm; -infinity in rows that see no key and outside of sequences
+};
+
+/// dq as q, dk as k, dv as v; rows of no sequence are 0.
+struct Gradients {
+  DenseTensor dq;
+  DenseTensor dk;
+  DenseTensor dv;
+};
+
+struct BackwardResult {
+  Gradients gradients;
+  DenseTensor d;  ///< hdim 1
+  /// Root of the sum of squares of the terms that each gradient is a sum of, with |dP| + |D| in place of
+  /// dP - D: the size the gradient would have if nothing cancelled. Rounding errors are relative to this.
+  double dq_terms = 0.0;
+  double dk_terms = 0.0;
+  double dv_terms = 0.0;
+  /// [batch * seqlen]: whether a row of q sees a key, and whether a row of k is seen. Where not, the
+  /// gradients are exactly 0.
+  std::vector<char> query_is_active;
+  std::vector<char> key_is_active;
+};
+
+/// Both use several threads for large problems; thread-safe. Lengths and shapes must agree.
+ForwardResult reference_forward(const AttentionInputs& inputs);
+BackwardResult reference_backward(const AttentionInputs& inputs, const ForwardResult& forward);
+
+/// The same formula in fp32, summed one term after another, with o and the gradients rounded to
+/// problem.dtype and lse to fp32: the error that no kernel on these inputs can be blamed for.
+Gradients rounded_backward(const AttentionInputs& inputs, const ForwardResult& forward);
+
+/// Query-key pairs that the masks leave, over all sequences and query heads.
+std::int64_t visible_pairs(const Problem& problem, const HostLengths& lengths);
+
+/// Rows of a sequence that hold real tokens: [start, start + length) of batch entry `batch_index`.
+struct SequencePlace {
+  std::int64_t batch_index = 0;
+  std::int64_t start = 0;
+  std::int64_t length = 0;
+};
+SequencePlace place_of(const Problem& problem, const SideLengths& side, std::int64_t max_seqlen, std::int64_t sequence);
+
+}  // namespace fmhax::verification
