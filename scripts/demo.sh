@@ -10,7 +10,7 @@ scripts/install_deps.sh demo
 
 echo "== building (log: build/demo-build.log)"
 quietly build/demo-configure.log cmake --preset host -DFMHAX_BUILD_TESTS=OFF "${configure_options[@]}"
-quietly build/demo-build.log cmake --build --preset host --target minimal train
+quietly build/demo-build.log cmake --build --preset host --target fmhax_minimal fmhax_train
 
 echo "== minimal"
 build/host/bin/minimal
