@@ -1,0 +1,27 @@
+/// @file The command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "training_step.hpp"
+
+namespace fmhax::train {
+
+struct Options {
+  TrainingConfig config;
+  std::vector<std::string> text_files;  ///< empty: the licence texts
+  bool runs_graph = true;
+  bool runs_eager = true;
+  std::int64_t gradient_checks = 4;
+  std::string svg_file;  ///< empty: none
+};
+
+/// first_loss and last_loss are means over this many steps at either end, or over a quarter of a shorter run.
+inline constexpr std::int64_t kLossWindow = 10;
+
+/// Ends the process, with a message, for --help and for values that are not allowed.
+Options parse_options(int argc, char** argv);
+
+}  // namespace fmhax::train
