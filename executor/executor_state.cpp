@@ -29,7 +29,8 @@ DeviceTraits current_device_traits() {
   check_hip(hipGetDeviceProperties(&properties, traits.device), "hipGetDeviceProperties");
   traits.multiprocessors = properties.multiProcessorCount;
   traits.shared_memory_per_block = static_cast<std::int64_t>(properties.sharedMemPerBlock);
-  std::strncpy(traits.arch, properties.gcnArchName, sizeof(traits.arch) - 1);
+  const std::size_t length = strnlen(properties.gcnArchName, sizeof(traits.arch) - 1);
+  std::memcpy(traits.arch, properties.gcnArchName, length);
   return traits;
 }
 
