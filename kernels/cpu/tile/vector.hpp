@@ -53,7 +53,8 @@ FMHAX_CPU_INLINE void store(float* to, typename VectorTypes<kWidth>::Float value
   *reinterpret_cast<typename VectorTypes<kWidth>::UnalignedFloat*>(to) = value;
 }
 
-FMHAX_CPU_INLINE Float splat(float value) { return Float{} + value; }
+// x - 0 is x for every x, so that this is a broadcast and nothing else (0 + x would have to turn -0 into 0).
+FMHAX_CPU_INLINE Float splat(float value) { return value - Float{}; }
 
 template <class To, class From>
 FMHAX_CPU_INLINE To bits_of(From value) {
