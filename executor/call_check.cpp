@@ -14,16 +14,17 @@ namespace {
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
 /// Pageable host memory and memory of other devices would fault, or be read as garbage, inside a kernel.
-void check_pointer(const ExecutorState& state, const char* field, const void* pointer) {
+void check_pointer(const ExecutorState& state, const char* field, const void* pointer, const char* member = "") {
   hipPointerAttribute_t attributes{};
   const hipError_t error = hipPointerGetAttributes(&attributes, pointer);
   if (error != hipSuccess) (void)hipGetLastError();
   if (error != hipSuccess || !is_device_memory(attributes)) {
-    refuse(fmt::format("{} is {}, which is not device memory; allocate it with hipMalloc", field, fmt::ptr(pointer)));
+    refuse(fmt::format("{}{} is {}, which is not device memory; allocate it with hipMalloc", field, member,
+                       fmt::ptr(pointer)));
   }
   if (!is_managed_memory(attributes) && attributes.device != state.traits.device) {
-    refuse(fmt::format("{} lies on device {}, the executor was planned for device {}", field, attributes.device,
-                       state.traits.device));
+    refuse(fmt::format("{}{} lies on device {}, the executor was planned for device {}", field, member,
+                       attributes.device, state.traits.device));
   }
 }
 
@@ -81,7 +82,7 @@ void check_tensor(const ExecutorState& state, const char* field, const TensorVie
     refuse(fmt::format("{}.data is {}, not aligned to its elements of {} bytes", field, fmt::ptr(view.data),
                        element_size(dtype)));
   }
-  check_pointer(state, field, view.data);
+  check_pointer(state, field, view.data, ".data");
 }
 
 enum class LengthsIn { device_memory, host_memory };

@@ -17,6 +17,10 @@ class ExecutorState {
  public:
   /// Plans for the current device.
   ExecutorState(const Problem& problem, ExecutorOptions options);
+  /// Lets go of what finished calls kept alive.
+  ~ExecutorState() { pool.collect(); }
+  ExecutorState(const ExecutorState&) = delete;
+  ExecutorState& operator=(const ExecutorState&) = delete;
 
   const Problem problem;
   const ExecutorOptions options;
