@@ -67,7 +67,7 @@ RunResult Pipeline::run(Schedule schedule) {
   record(start_, streams_[0].get());
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     for (std::size_t stage = 0; stage < kStages; ++stage) {
-      const hipStream_t stream = streams_[schedule == Schedule::overlapped ? stage : 0].get();
+      hipStream_t stream = streams_[schedule == Schedule::overlapped ? stage : 0].get();
       if (stage > 0) wait(stream, done_[stage - 1][i]);                                    // its input is there
       if (stage + 1 < kStages && i >= kSlots) wait(stream, done_[stage + 1][i - kSlots]);  // its output slot is free
       record(begun_[stage][i], stream);

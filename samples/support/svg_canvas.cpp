@@ -1,6 +1,7 @@
 #include "svg_canvas.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include <fmt/format.h>

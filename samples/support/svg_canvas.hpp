@@ -1,8 +1,8 @@
 /// @file What both charts are drawn with: axes with round ticks, and elements collected into one SVG document.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,8 +28,8 @@ double text_width(std::string_view text, double font_size);
 
 /// Smallest and largest finite value seen.
 struct Extent {
-  double low = INFINITY;
-  double high = -INFINITY;
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
 
   void include(double value);
   /// Makes it [0, 1] when nothing was included.
