@@ -1,0 +1,29 @@
+/// @file Gradients of random problems against fp64. The seed is printed; FMHAX_TEST_SEED sets it.
+#include <doctest/doctest.h>
+
+#include "gradient_test.hpp"
+#include "verification/random_problem.hpp"
+
+using namespace fmhax;
+
+TEST_CASE("random problems have the right gradients in every way of running them") {
+  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t count = test::test_count(300);
+  MESSAGE("seed " << seed << ", " << count << " problems; one alone: fmhax verify --random 1 --seed " << seed
+                  << " --first I");
+  for (std::uint64_t i = 0; i < count; ++i) {
+    INFO("problem ", i);
+    test::check_case(verification::random_problem(seed, i, 2e7));
+  }
+}
+
+TEST_CASE("every kernel that accepts a random problem has the right gradients") {
+  const std::uint64_t seed = test::test_seed() + 1;
+  const std::uint64_t count = test::test_count(48);
+  MESSAGE("seed " << seed << ", " << count << " problems");
+  for (std::uint64_t i = 0; i < count; ++i) {
+    INFO("problem ", i);
+    const verification::Case c = verification::random_problem(seed, i, 4e6);
+    for (const std::string& kernel : test::kernels_for(c.problem)) test::check_case(c, kernel);
+  }
+}
