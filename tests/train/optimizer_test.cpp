@@ -70,6 +70,7 @@ TEST_CASE("AdamW: a gradient that is too long counts as one of the allowed lengt
   CHECK(state.gradient_scale == doctest::Approx(0.1));
   CHECK(first[0] == doctest::Approx(0.1 * 3.0));
   CHECK(first[1] == doctest::Approx(0.1 * -4.0));
+  CHECK(second[0] == doctest::Approx(0.02 * 9.0));
 }
 
 TEST_CASE("AdamW: every parameter is updated once, whichever tile it and the end of the decay lie in") {
