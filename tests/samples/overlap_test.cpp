@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -21,6 +23,35 @@ std::string take_file(const char* path) {
   return content.str();
 }
 
+struct Span {
+  double begin_us = 0;
+  double end_us = 0;
+};
+
+std::vector<Span> spans_of(const nlohmann::json& trace, int process) {
+  std::vector<Span> spans;
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X" || event.at("pid") != process) continue;
+    const double begin = event.at("ts").get<double>();
+    CHECK(event.at("dur").get<double>() >= 0);
+    spans.push_back({begin, begin + event.at("dur").get<double>()});
+  }
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.end_us < b.end_us; });
+  return spans;
+}
+
+/// Time that two spans have in common, over all pairs.
+double concurrent_us(const std::vector<Span>& spans) {
+  double sum = 0;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const double end = std::min(spans[i].end_us, spans[j].end_us);
+      sum += std::max(0.0, end - std::max(spans[i].begin_us, spans[j].begin_us));
+    }
+  }
+  return sum;
+}
+
 }  // namespace
 
 TEST_CASE("overlap gives the same gradients with and without overlap, and files that can be read") {
@@ -39,18 +70,16 @@ TEST_CASE("overlap gives the same gradients with and without overlap, and files 
   CHECK(serial.at("stages_busy_ms").get<double>() >= serial.at("device_busy_ms").get<double>());
   // One stream does one thing at a time: never more busy than the clock ran (events and clock may differ a little).
   CHECK(serial.at("stages_busy_ms").get<double>() <= serial.at("wall_ms").get<double>() * 1.02);
-  // Other load on the machine may eat the gain, so only that overlapping brings more work into a unit of time.
-  CHECK(overlapped.at("device_busy_over_wall").get<double>() > 0.9 * serial.at("device_busy_over_wall").get<double>());
-
   CHECK(xml_fault(take_file("overlap_test.svg")) == "");
+  // Whether overlapping pays depends on what else the machine does, whether it happens does not.
   const auto trace = nlohmann::json::parse(take_file("overlap_test.json"));
-  std::size_t spans = 0;
-  for (const auto& event : trace.at("traceEvents")) {
-    if (event.at("ph") != "X") continue;
-    ++spans;
-    CHECK(event.at("dur").get<double>() >= 0);
-  }
-  CHECK(spans == 2 * 6 * 5);  // two schedules, six micro-batches, five stages
+  const std::vector<Span> one_stream = spans_of(trace, 0);
+  const std::vector<Span> five_streams = spans_of(trace, 1);
+  CHECK(one_stream.size() == 6 * 5);  // micro-batches, stages
+  CHECK(five_streams.size() == 6 * 5);
+  CHECK(concurrent_us(one_stream) < 1e-3 * one_stream.back().end_us);
+  CHECK(concurrent_us(five_streams) > 0.02 * five_streams.back().end_us);
+  CHECK(overlapped.at("device_busy_ms").get<double>() > 0);
 }
 
 TEST_CASE("overlap refuses options that make no sense") {
