@@ -2,14 +2,13 @@
 /// read, poisoned outputs, metadata written without the executor, and the gradients in fp64 by plain loops.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "bodies.hpp"
 #include "fmhax/contract/params.hpp"
 #include "isa.hpp"
+#include "tensor.hpp"
 
 namespace fmhax::cpu::test {
 
@@ -34,31 +33,6 @@ struct CallSpec {
   bool has_expanded_dout = false;
 };
 
-/// A tensor in the problem's type, with room between its rows and heads.
-class Tensor {
- public:
-  Tensor() = default;
-  Tensor(DataType dtype, std::int64_t batch, std::int64_t rows, std::int64_t heads, std::int64_t hdim);
-
-  TensorRef ref() { return {bytes_.data(), stride_batch_, stride_seqlen_, stride_nhead_}; }
-  void fill(double value);
-  void set(std::int64_t batch, std::int64_t row, std::int64_t head, std::int64_t d, double value);
-  double get(std::int64_t batch, std::int64_t row, std::int64_t head, std::int64_t d) const;
-  /// The same value for every element, through strides of 0.
-  void expand(double value);
-
- private:
-  std::size_t offset(std::int64_t batch, std::int64_t row, std::int64_t head, std::int64_t d) const;
-
-  DataType dtype_ = DataType::fp32;
-  std::int64_t stride_batch_ = 0, stride_seqlen_ = 0, stride_nhead_ = 0;
-  std::vector<std::byte> bytes_;
-};
-
-/// Value of 16 bits as a double, and the nearest 16 bits of a double, both written plainly.
-double plain_widen(DataType dtype, std::uint16_t bits);
-std::uint16_t plain_narrow(DataType dtype, double value);
-
 class LaidOutCall {
  public:
   explicit LaidOutCall(CallSpec spec, std::uint32_t seed = 1);
@@ -66,6 +40,8 @@ class LaidOutCall {
   /// Poisons outputs and workspace, then runs dot_do_o, dq_dk_dv, convert_dq, the blocks of each dealt to
   /// `threads` threads.
   void run(Isa isa, int threads = 2);
+  /// Outputs become wrong values; dq_acc zero where the kernels ask for that, else NaN.
+  void poison();
   void run_forward(Isa isa);
 
   /// Relative error (Frobenius) of each gradient against fp64; infinite where a row that has no visible pair is not 0.
