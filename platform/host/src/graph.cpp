@@ -77,6 +77,13 @@ std::vector<const Node*> Graph::topological_order() const {
   return order;
 }
 
+void retain_user_objects(const Graph& graph, UserObjectRefs& refs) {
+  refs.add_all(graph.user_objects);
+  for (const auto& node : graph.nodes) {
+    if (node->child) retain_user_objects(*node->child, refs);
+  }
+}
+
 hipGraphNodeType node_type(const Work& work) noexcept {
   static constexpr hipGraphNodeType kTypes[] = {
       hipGraphNodeTypeEmpty,  // empty

@@ -55,6 +55,9 @@ class Graph : public RefCounted {
   Runtime& rt_;
 };
 
+// Adds references to the user objects of the graph and of its child graphs, at any depth.
+void retain_user_objects(const Graph& graph, UserObjectRefs& refs);
+
 hipGraphNodeType node_type(const Work& work) noexcept;
 
 bool has_edge(const Node& from, const Node& to) noexcept;

@@ -43,6 +43,10 @@ bool flatten(const Graph& graph, const std::vector<std::uint32_t>& entry, std::v
   return true;
 }
 
+Retained::Retained(Runtime& rt, const Graph& graph) : rt_(rt), objects_(std::make_unique<UserObjectRefs>(rt)) {
+  add(graph);
+}
+
 Retained::~Retained() {
   const Lock lock(rt_.mutex);
   objects_.reset();

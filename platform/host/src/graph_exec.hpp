@@ -32,10 +32,10 @@ bool flatten(const Graph& graph, const std::vector<std::uint32_t>& entry, std::v
 // References to user objects that outlive the last launch. The last owner must not hold the runtime's lock.
 class Retained final : public RefCounted {
  public:
-  Retained(Runtime& rt, const UserObjectRefs& objects) : rt_(rt), objects_(std::make_unique<UserObjectRefs>(objects)) {}
+  Retained(Runtime& rt, const Graph& graph);
   ~Retained() override;
   const UserObjectRefs& objects() const noexcept { return *objects_; }
-  void add(const UserObjectRefs& objects) { objects_->add_all(objects); }
+  void add(const Graph& graph) { retain_user_objects(graph, *objects_); }
 
  private:
   Runtime& rt_;

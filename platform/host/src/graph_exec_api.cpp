@@ -23,10 +23,7 @@ hipError_t instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned long long
   if (source->capture != nullptr) return hipErrorIllegalState;
   std::vector<ExecNode> nodes;
   if (!flatten(*source, {}, nodes)) return hipErrorInvalidValue;
-  auto retained = make_ref<Retained>(rt, source->user_objects);
-  for (const auto& node : source->nodes) {
-    if (node->child) retained->add(node->child->user_objects);
-  }
+  auto retained = make_ref<Retained>(rt, *source);
   auto exec = std::make_unique<Exec>(std::move(nodes), flags, std::move(retained));
   *out = rt.execs.add(exec.get());
   exec.release();
@@ -79,7 +76,7 @@ hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_n
   for (size_t i = 0; i < nodes.size(); ++i) target->nodes[i].work = nodes[i].work;
   target->add_ids(nodes);
   ++target->version;
-  auto retained = make_ref<Retained>(rt, source->user_objects);
+  auto retained = make_ref<Retained>(rt, *source);
   replaced = std::exchange(target->retained, std::move(retained));
   return hipSuccess;
 }

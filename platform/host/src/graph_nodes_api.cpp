@@ -28,7 +28,7 @@ hipError_t set_exec_child(hipGraphExec_t exec, hipGraphNode_t node, hipGraph_t c
       if (!may_replace(rt, *target->nodes[i].work, *nodes[i].work)) return hipErrorInvalidValue;
     }
     for (std::size_t i = first; i < end; ++i) target->nodes[i].work = nodes[i].work;
-    target->retained->add(graph->user_objects);
+    target->retained->add(*graph);
     ++target->version;
     return hipSuccess;
   });

@@ -14,18 +14,21 @@ struct ShutdownGuard {
   ~ShutdownGuard() { rt->shutdown(); }
 };
 
+// The main thread's streams end before its static objects, which may still call.
+constinit thread_local bool thread_ended = false;
+
 // The hipStreamPerThread streams of one thread, by device.
 struct PerThreadStreams {
   std::vector<Ref<Stream>> streams;
 
   ~PerThreadStreams() {
+    thread_ended = true;
     if (streams.empty()) return;
     Runtime& rt = runtime();
     Lock lock(rt.mutex);
     for (Ref<Stream>& stream : streams) {
       if (!stream) continue;
       forget_stream(rt, *stream);
-      rt.streams.remove(stream.get());
     }
     streams.clear();
   }
@@ -34,6 +37,7 @@ struct PerThreadStreams {
 thread_local PerThreadStreams per_thread_streams;
 
 Stream* per_thread_stream(Runtime& rt) {
+  if (thread_ended) return nullptr;
   Device& device = current_device(rt);
   auto& streams = per_thread_streams.streams;
   const auto index = static_cast<std::size_t>(device.index);

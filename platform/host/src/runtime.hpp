@@ -59,8 +59,9 @@ class Runtime {
   Registry<Node, hipGraphNode_t> nodes;
   Registry<Exec, hipGraphExec_t> execs;
   Registry<UserObject, hipUserObject_t> user_objects;
-  std::vector<Capture*> captures;  // begun and not ended
-  std::uint64_t last_id = 0;       // of captures, graphs and nodes
+  std::vector<Capture*> captures;   // begun and not ended
+  std::uint64_t last_id = 0;        // of captures, graphs and nodes
+  std::vector<Task*> predecessors;  // of the task being appended; kept for its capacity
 
   void shutdown();
 };

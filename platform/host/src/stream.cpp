@@ -43,11 +43,10 @@ void collect_predecessors(const Stream& stream, std::vector<Task*>& out) {
 
 hipError_t append_group(Stream& stream, Task& first, const Ref<Task>& last, Task* before,
                         std::span<const Scheduler::Edge> edges) {
-  // Kept between calls for its capacity.
-  static thread_local std::vector<Task*> predecessors;
-  predecessors.assign(1, before);
-  collect_predecessors(stream, predecessors);
-  if (!runtime().scheduler.submit(first, predecessors, edges)) return hipErrorDeinitialized;
+  Runtime& rt = runtime();
+  rt.predecessors.assign(1, before);
+  collect_predecessors(stream, rt.predecessors);
+  if (!rt.scheduler.submit(first, rt.predecessors, edges)) return hipErrorDeinitialized;
   if (stream.frontier.size() == 1) {
     stream.frontier.front() = last;
   } else {
