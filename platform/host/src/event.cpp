@@ -9,6 +9,12 @@ Event::Event(int device_, unsigned flags_) : device(device_), flags(flags_) {}
 
 Event::~Event() = default;
 
+void Event::set_record(Ref<Task> task) {
+  record = std::move(task);
+  capture = {};
+  captured_after.clear();
+}
+
 }  // namespace hiphost
 
 using namespace hiphost;
@@ -17,17 +23,6 @@ namespace {
 
 constexpr unsigned kEventFlags = hipEventBlockingSync | hipEventDisableTiming | hipEventInterprocess |
                                  hipEventDisableSystemFence | hipEventReleaseToDevice | hipEventReleaseToSystem;
-
-class RecordTask final : public Task {
- public:
-  explicit RecordTask(bool timed) : Task(TaskKind::kInstant) {
-    if (timed) keep_finish_time();
-  }
-  const char* name() const noexcept override { return "event record"; }
-
- protected:
-  void execute() noexcept override {}
-};
 
 // What a call that looks at an event from the host must check first.
 hipError_t check_host_look(Runtime& rt, Event& event) {
@@ -67,11 +62,8 @@ hipError_t record_event(hipEvent_t event, hipStream_t stream, unsigned flags) {
   if (const hipError_t refused = check_legacy_use(rt, *on); refused != hipSuccess) return refused;
   const Ref<Task> task = make_ref<RecordTask>(target->has_timing());
   const hipError_t status = append_task(*on, task);
-  if (status != hipSuccess) return status;
-  target->record = task;
-  target->capture = {};
-  target->captured_after.clear();
-  return hipSuccess;
+  if (status == hipSuccess) target->set_record(task);
+  return status;
 }
 
 }  // namespace

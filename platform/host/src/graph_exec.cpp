@@ -137,7 +137,6 @@ void GraphRun::bind(const Exec& exec) {
     NodeTask& task = tasks_[i];
     task.work_ = exec.nodes[i].enabled ? exec.nodes[i].work : kNothing;
     task.set_kind(task_kind(*task.work_));
-    if (std::holds_alternative<RecordWork>(*task.work_)) task.keep_finish_time();
   }
   version_ = exec.version;
 }
@@ -147,31 +146,33 @@ hipError_t GraphRun::start(const Exec& exec, Stream& stream, Task* before) {
   device_ = &stream.device;
   begin_.reset(0);
   end_.reset(end_.predecessors_);
-  std::vector<Scheduler::Edge> waits;
+  std::vector<Scheduler::Edge> edges;
+  // A record has a task of its own behind the node's: through the node's, the event would own what owns the event.
+  std::vector<std::pair<Event*, Ref<Task>>> records;
   for (NodeTask& task : tasks_) {
     task.reset(task.predecessors_);
     task.set_priority(stream.priority);
     if (const auto* wait = std::get_if<WaitWork>(task.work_.get()); wait != nullptr && wait->event->record) {
-      waits.push_back({wait->event->record.get(), &task});
+      edges.push_back({wait->event->record.get(), &task});
+    } else if (const auto* record = std::get_if<RecordWork>(task.work_.get())) {
+      records.emplace_back(record->event.get(), make_ref<RecordTask>(record->event->has_timing()));
+      edges.push_back({&task, records.back().second.get()});
     }
   }
   // The scheduler drops a reference to each task that it finishes, and takes one itself only for begin_.
-  const std::size_t borrowed = tasks_.size() + 1;
-  for (std::size_t i = 0; i < borrowed; ++i) ref();
+  const auto borrow = [&](auto&& change) {
+    for (std::size_t i = 0; i <= tasks_.size(); ++i) change(*this);
+    for (auto& [event, task] : records) change(*task);
+  };
+  borrow([](RefCounted& task) { task.ref(); });
   in_flight_ = exec.retained;
-  const hipError_t status = append_group(stream, begin_, end(), before, waits);
+  const hipError_t status = append_group(stream, begin_, end(), before, edges);
   if (status != hipSuccess) {
     in_flight_ = {};
-    for (std::size_t i = 0; i < borrowed; ++i) unref();
+    borrow([](RefCounted& task) { task.unref(); });
     return status;
   }
-  for (NodeTask& task : tasks_) {
-    const auto* record = std::get_if<RecordWork>(task.work_.get());
-    if (record == nullptr) continue;
-    record->event->record = Ref<Task>(&task);
-    record->event->capture = {};
-    record->event->captured_after.clear();
-  }
+  for (auto& [event, task] : records) event->set_record(std::move(task));
   return hipSuccess;
 }
 

@@ -80,10 +80,11 @@ void Scheduler::finish(Task& task, Settling& list, Aftermath& after) {
     list.tail = &successor;
   };
   if (task.wants_finish_time_) task.finish_time_ns_ = steady_now_ns();
-  for (std::size_t i = 0; i < task.static_successor_count_; ++i) release(*task.static_successors_[i]);
   if (task.first_successor_ != nullptr) release(*std::exchange(task.first_successor_, nullptr));
   for (Task* successor : task.more_successors_) release(*successor);
   task.more_successors_.clear();
+  // After the others, so that a graph's event records are done when its end is.
+  for (std::size_t i = 0; i < task.static_successor_count_; ++i) release(*task.static_successors_[i]);
   if (!task.sleepers_.empty()) {
     after.sleepers.insert(after.sleepers.end(), task.sleepers_.begin(), task.sleepers_.end());
     task.sleepers_.clear();
