@@ -95,8 +95,8 @@ double relative_error(const DenseTensor& value, const DenseTensor& reference, do
   return size > 0 ? std::sqrt(difference) / size : std::numeric_limits<double>::infinity();
 }
 
-double tolerance_for(DataType dtype, double largest_logit) {
-  switch (dtype) {
+double tolerance_for(const Problem& problem, double largest_logit) {
+  switch (problem.dtype) {
     case DataType::fp16:
       return 2e-3;
     case DataType::bf16:
@@ -104,7 +104,8 @@ double tolerance_for(DataType dtype, double largest_logit) {
     case DataType::fp32:
       break;
   }
-  return std::max(1e-5, std::ldexp(8 * largest_logit, -24));
+  const double roundings = 2 + std::sqrt(static_cast<double>(problem.hdim_q));
+  return std::max(1e-5, std::ldexp(roundings * largest_logit, -24));
 }
 
 bool Comparison::passed() const {
@@ -120,7 +121,7 @@ std::string Comparison::failure() const {
 
 Comparison compare(const Case& c, const Gradients& result, const Expected& expected) {
   const BackwardResult& b = expected.backward;
-  const double tolerance = tolerance_for(c.problem.dtype, expected.largest_logit);
+  const double tolerance = tolerance_for(c.problem, expected.largest_logit);
   return {
       {check_gradient("dq", tolerance, result.dq, b.gradients.dq, expected.rounded.dq, b.dq_terms, b.query_is_active),
        check_gradient("dk", tolerance, result.dk, b.gradients.dk, expected.rounded.dk, b.dk_terms, b.key_is_active),

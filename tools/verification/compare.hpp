@@ -24,10 +24,10 @@ Expected expected_of(const AttentionInputs& inputs);
 /// gradient is rounding noise around 0. NaN when any value is.
 double relative_error(const DenseTensor& value, const DenseTensor& reference, double terms);
 
-/// DESIGN's figures for logits of ordinary size: 1e-5 for fp32, 2e-3 for fp16, 1e-2 for bf16. Each addition
-/// that fp32 makes at the magnitude L of a logit, and the rounding of LSE, costs up to L * 2^-24, which P
-/// inherits as a relative error, so that fp32 gets at least 8 L 2^-24.
-double tolerance_for(DataType dtype, double largest_logit);
+/// On logits of ordinary size 1e-5 for fp32, 2e-3 for fp16, 1e-2 for bf16. Each of the hdim_q additions that
+/// fp32 makes at the magnitude L of a logit rounds by up to L * 2^-24, and so does LSE; P inherits their sum as
+/// a relative error. So fp32 gets at least (2 + sqrt(hdim_q)) L 2^-24, which matters for L above 10.
+double tolerance_for(const Problem& problem, double largest_logit);
 
 struct GradientCheck {
   const char* name = "";

@@ -96,10 +96,11 @@ std::int64_t longest_physical(const SideLengths& side) {
 }
 
 /// Appends empty sequences and free rows, as a replay has that doesn't fill its graph's capacity.
-void add_unused_capacity(SideLengths& side, std::int64_t sequences, std::int64_t rows, std::int64_t& total) {
+void add_unused_capacity(SideLengths& side, bool has_padding, std::int64_t sequences, std::int64_t rows,
+                         std::int64_t& total) {
   for (std::int64_t i = 0; i < sequences; ++i) {
     side.seqstart.push_back(side.seqstart.back());
-    if (!side.logical.empty()) side.logical.push_back(0);
+    if (has_padding) side.logical.push_back(0);
   }
   total = side.seqstart.back() + rows;
 }
@@ -157,8 +158,8 @@ void set_group_lengths(Case& c, const Lengths& lengths, Random& random) {
   c.lengths.k = group_side(lengths.k, has_padding, random);
   const bool has_spare_room = random.chance(40);
   const std::int64_t sequences = has_spare_room ? random.integer(0, 4) : 0;
-  add_unused_capacity(c.lengths.q, sequences, has_spare_room ? random.integer(0, 50) : 0, p.total_q);
-  add_unused_capacity(c.lengths.k, sequences, has_spare_room ? random.integer(0, 50) : 0, p.total_k);
+  add_unused_capacity(c.lengths.q, has_padding, sequences, has_spare_room ? random.integer(0, 50) : 0, p.total_q);
+  add_unused_capacity(c.lengths.k, has_padding, sequences, has_spare_room ? random.integer(0, 50) : 0, p.total_k);
   p.batch = static_cast<std::int64_t>(lengths.q.size()) + sequences;
   p.max_seqlen_q = longest_physical(c.lengths.q) + (has_spare_room ? random.integer(0, 100) : 0);
   p.max_seqlen_k = longest_physical(c.lengths.k) + (has_spare_room ? random.integer(0, 100) : 0);

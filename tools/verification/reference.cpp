@@ -231,6 +231,7 @@ BackwardResult reference_backward(const AttentionInputs& in, const ForwardResult
     const auto k = gather<double>(in.k, s.k, key_head);
     const auto v = gather<double>(in.v, s.k, key_head);
     const auto k_squared = squared_norms(k);
+    const auto v_squared = squared_norms(v);
     Matrix<double> dk(k.rows, k.columns);
     Matrix<double> dv(v.rows, v.columns);
     TermSquares& sum = terms[static_cast<std::size_t>(job)];
@@ -239,7 +240,9 @@ BackwardResult reference_backward(const AttentionInputs& in, const ForwardResult
       const auto q_squared = squared_norms(part.q);
       const auto dout_squared = squared_norms(part.dout);
       part.run(k, v, dk, dv, [&](std::int64_t i, std::int64_t j, double p, double dp) {
-        const double ds = in.scale * p * (std::fabs(dp) + std::fabs(*part.d.row(i)));
+        const double typical_dp = std::sqrt(dout_squared[static_cast<std::size_t>(i)] *
+                                            v_squared[static_cast<std::size_t>(j)] / static_cast<double>(v.columns));
+        const double ds = in.scale * p * (std::fabs(dp) + std::fabs(*part.d.row(i)) + typical_dp);
         sum.dq += ds * ds * k_squared[static_cast<std::size_t>(j)];
         sum.dk += ds * ds * q_squared[static_cast<std::size_t>(i)];
         sum.dv += p * p * dout_squared[static_cast<std::size_t>(i)];

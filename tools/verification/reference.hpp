@@ -48,8 +48,9 @@ struct Gradients {
 struct BackwardResult {
   Gradients gradients;
   DenseTensor d;  ///< hdim 1
-  /// Root of the sum of squares of the terms that each gradient is a sum of, with |dP| + |D| in place of
-  /// dP - D: the size the gradient would have if nothing cancelled. Rounding errors are relative to this.
+  /// Root of the sum of squares of the terms that each gradient is a sum of, with |dP| + |D| +
+  /// |dO| |V| / sqrt(hdim_v) in place of dP - D: the size the gradient would have if neither dS nor the dot
+  /// products behind it cancelled. Rounding errors are relative to this.
   double dq_terms = 0.0;
   double dk_terms = 0.0;
   double dv_terms = 0.0;
