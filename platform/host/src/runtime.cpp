@@ -43,7 +43,7 @@ Stream* per_thread_stream(Runtime& rt) {
   const auto index = static_cast<std::size_t>(device.index);
   if (streams.size() <= index) streams.resize(rt.devices.size());
   if (!streams[index]) {
-    streams[index] = make_ref<Stream>(device, hipStreamDefault, 0, false);
+    streams[index] = make_ref<Stream>(device, unsigned{hipStreamDefault}, 0, false);
     device.streams.push_back(streams[index].get());
   }
   return streams[index].get();

@@ -27,7 +27,7 @@ Stream::Stream(Device& device_, unsigned flags_, int priority_, bool legacy_)
 
 Stream::~Stream() = default;
 
-Device::Device(int index_) : index(index_), legacy(make_ref<Stream>(*this, hipStreamDefault, 0, true)) {}
+Device::Device(int index_) : index(index_), legacy(make_ref<Stream>(*this, unsigned{hipStreamDefault}, 0, true)) {}
 
 void collect_predecessors(const Stream& stream, std::vector<Task*>& out) {
   append_unfinished(stream.frontier, out);
