@@ -10,11 +10,15 @@
 
 namespace fmhax::cpu {
 
-/// o and lse. One job is kM0 query rows of one head.
+// forward, dot_do_o and backward_direct run without metadata, so each of their blocks checks all lengths itself:
+// launches of few blocks suit them.
+
+/// o and lse, NaN when the lengths are wrong. One job is kM0 query rows of one head.
 std::int64_t forward_jobs(const Problem& problem) noexcept;
 void forward(const KernelParams& params, const TileOps& ops, Block block);
 
-/// d. One job is kM0 query rows of all heads. Padding is neither read nor written.
+/// d, or nothing when the lengths are wrong. One job is kM0 query rows of all heads. Padding is neither read nor
+/// written.
 std::int64_t dot_do_o_jobs(const Problem& problem) noexcept;
 void dot_do_o(const KernelParams& params, const TileOps& ops, Block block);
 

@@ -11,6 +11,8 @@ std::int64_t dot_do_o_jobs(const Problem& p) noexcept { return slot_count(p, Seq
 
 void dot_do_o(const KernelParams& params, const TileOps& ops, Block block) {
   const Problem& p = params.problem;
+  // Sequences that overlap would make blocks write the same rows. Nobody reads d in a call that is refused.
+  if (check_lengths(p, params.lengths).code != StatusCode::ok) return;
   const std::int64_t jobs = dot_do_o_jobs(p);
   for (std::int64_t job = block.index; job < jobs; job += block.count) {
     const TileSlot slot = find_slot(p, params.lengths, SequenceSide::q, kM0, job);

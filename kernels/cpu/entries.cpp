@@ -94,22 +94,25 @@ bool form(std::int64_t blocks, const KernelParams& params, KernelLaunch& launch)
   return true;
 }
 
-// Blocks of a direct kernel for each worker: enough to even out lengths, few because each checks them all.
-constexpr std::int64_t kDirectBlocksPerWorker = 8;
+// For kernels whose blocks check all lengths: enough of them to even out their work, few enough to check cheaply.
+constexpr std::int64_t kCheckingBlocksPerWorker = 16;
+
+std::int64_t checking_blocks(std::int64_t jobs, const DeviceTraits& traits) {
+  return std::min(jobs, kCheckingBlocksPerWorker * workers_of(traits));
+}
 
 template <Isa kIsa, Config kConfig>
 bool form_launch(KernelRole role, const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
   const Problem& p = params.problem;
   switch (role) {
     case KernelRole::forward:
-      return form<kIsa, forward>(forward_jobs(p), params, launch);
+      return form<kIsa, forward>(checking_blocks(forward_jobs(p), traits), params, launch);
     case KernelRole::dot_do_o:
       if constexpr (kConfig == Config::direct) return false;
-      return form<kIsa, dot_do_o>(dot_do_o_jobs(p), params, launch);
+      return form<kIsa, dot_do_o>(checking_blocks(dot_do_o_jobs(p), traits), params, launch);
     case KernelRole::dq_dk_dv:
       if constexpr (kConfig == Config::direct) {
-        const std::int64_t blocks = std::min(backward_direct_jobs(p), kDirectBlocksPerWorker * workers_of(traits));
-        return form<kIsa, backward_direct>(blocks, params, launch);
+        return form<kIsa, backward_direct>(checking_blocks(backward_direct_jobs(p), traits), params, launch);
       } else if constexpr (kConfig == Config::persistent) {
         return form<kIsa, backward_persistent>(rows_k(p) > 0 ? workers_of(traits) : 0, params, launch);
       } else {

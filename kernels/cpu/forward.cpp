@@ -9,13 +9,28 @@
 namespace fmhax::cpu {
 namespace {
 
+void fill_lse(const KernelParams& params, std::int64_t sequence, IndexRange rows, IndexRange heads, float value) {
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    for (std::int64_t head = heads.begin; head < heads.end; ++head) {
+      *row_value(params.lse, params.problem, sequence, row, head) = value;
+    }
+  }
+}
+
 // Rows that see nothing, counted as by input_rows().
 void fill_unseen(const KernelParams& params, std::int64_t sequence, IndexRange rows, IndexRange heads) {
   fill(Fill::zero, params.o, params.problem, sequence, rows, heads, params.problem.hdim_v);
-  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    for (std::int64_t head = heads.begin; head < heads.end; ++head) {
-      *row_value(params.lse, params.problem, sequence, row, head) = -std::numeric_limits<float>::infinity();
-    }
+  fill_lse(params, sequence, rows, heads, -std::numeric_limits<float>::infinity());
+}
+
+// This block's share of a call whose lengths are refused.
+void fill_invalid(const KernelParams& params, Block block) {
+  const Problem& p = params.problem;
+  fill_share(Fill::nan, params.o, p, SequenceSide::q, {0, rows_q(p)}, p.nhead_q, p.hdim_v, block);
+  for (std::int64_t row = block.index; row < rows_q(p); row += block.count) {
+    const std::int64_t sequence = p.is_group_mode ? 0 : row / p.max_seqlen_q;
+    const std::int64_t within = p.is_group_mode ? row : row % p.max_seqlen_q;
+    fill_lse(params, sequence, {within, within + 1}, {0, p.nhead_q}, std::numeric_limits<float>::quiet_NaN());
   }
 }
 
@@ -52,6 +67,7 @@ std::int64_t forward_jobs(const Problem& p) noexcept {
 
 void forward(const KernelParams& params, const TileOps& ops, Block block) {
   const Problem& p = params.problem;
+  if (check_lengths(p, params.lengths).code != StatusCode::ok) return fill_invalid(params, block);
   const std::int64_t jobs = slot_count(p, SequenceSide::q, kM0) * p.nhead_q;
   for (std::int64_t job = block.index; job < jobs; job += block.count) {
     const TileSlot slot = find_slot(p, params.lengths, SequenceSide::q, kM0, job / p.nhead_q);

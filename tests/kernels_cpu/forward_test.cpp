@@ -7,10 +7,10 @@ namespace {
 
 void check_forward(const CallSpec& spec) {
   const DataType dtype = spec.problem.dtype;
+  LaidOutCall call(spec);
   for (int level = 0; level <= static_cast<int>(detected_isa()); ++level) {
     CAPTURE(level);
     CAPTURE(static_cast<int>(dtype));
-    LaidOutCall call(spec);
     call.run_forward(static_cast<Isa>(level));
     CHECK(call.o_error() <= (dtype == DataType::fp32 ? 1e-5 : (dtype == DataType::fp16 ? 2e-3 : 1e-2)));
     CHECK(call.lse_error() <= 1e-5);

@@ -291,7 +291,7 @@ void LaidOutCall::run(Isa isa, int threads) {
 void LaidOutCall::run_forward(Isa isa) {
   KernelParams call = params();
   o_out_.fill(1e4);
-  std::fill(lse_out_.begin(), lse_out_.end(), std::numeric_limits<float>::quiet_NaN());
+  std::fill(lse_out_.begin(), lse_out_.end(), 1e4F);
   call.o = o_out_.ref();
   call.lse.data = lse_out_.data();
   run_blocks(forward_jobs(call.problem), 2,
@@ -340,21 +340,33 @@ bool LaidOutCall::gradients_are_nan() const {
   return std::all_of(values.begin(), values.end(), [](double v) { return std::isnan(v); });
 }
 
+void LaidOutCall::collect(const Tensor& t, Side side, std::int64_t heads, std::int64_t hdim,
+                          std::vector<double>& values) const {
+  const Problem& p = spec_.problem;
+  const std::int64_t group_rows = side == Side::q ? p.total_q : p.total_k;
+  const std::int64_t rows = p.is_group_mode ? group_rows : (side == Side::q ? p.max_seqlen_q : p.max_seqlen_k);
+  for (std::int64_t b = 0; b < (p.is_group_mode ? 1 : p.batch); ++b) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t h = 0; h < heads; ++h) {
+        for (std::int64_t d = 0; d < hdim; ++d) values.push_back(t.get(b, r, h, d));
+      }
+    }
+  }
+}
+
+bool LaidOutCall::outputs_are_nan() const {
+  std::vector<double> values;
+  collect(o_out_, Side::q, spec_.problem.nhead_q, spec_.problem.hdim_v, values);
+  for (std::size_t i = 0; i < want_lse_.size(); ++i) values.push_back(lse_out_[i * kRowStrideOfScalars]);
+  return std::all_of(values.begin(), values.end(), [](double v) { return std::isnan(v); });
+}
+
 std::vector<double> LaidOutCall::gradient_values() const {
   const Problem& p = spec_.problem;
   std::vector<double> values;
-  const auto collect = [&](const Tensor& t, std::int64_t rows, std::int64_t heads, std::int64_t hdim) {
-    for (std::int64_t b = 0; b < (p.is_group_mode ? 1 : p.batch); ++b) {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t h = 0; h < heads; ++h) {
-          for (std::int64_t d = 0; d < hdim; ++d) values.push_back(t.get(b, r, h, d));
-        }
-      }
-    }
-  };
-  collect(dq_, p.is_group_mode ? p.total_q : p.max_seqlen_q, p.nhead_q, p.hdim_q);
-  collect(dk_, p.is_group_mode ? p.total_k : p.max_seqlen_k, p.nhead_k, p.hdim_q);
-  collect(dv_, p.is_group_mode ? p.total_k : p.max_seqlen_k, p.nhead_k, p.hdim_v);
+  collect(dq_, Side::q, p.nhead_q, p.hdim_q, values);
+  collect(dk_, Side::k, p.nhead_k, p.hdim_q, values);
+  collect(dv_, Side::k, p.nhead_k, p.hdim_v, values);
   return values;
 }
 

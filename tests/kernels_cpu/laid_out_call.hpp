@@ -53,6 +53,8 @@ class LaidOutCall {
   double lse_error() const;
   /// True when every element of every gradient within the capacity is NaN.
   bool gradients_are_nan() const;
+  /// The same of o and lse after run_forward().
+  bool outputs_are_nan() const;
   /// Every element of dq, dk, dv within the capacity.
   std::vector<double> gradient_values() const;
 
@@ -72,6 +74,7 @@ class LaidOutCall {
   void fill_inputs(std::uint32_t seed);
   void compute_sequence(std::size_t sequence);
   void lay_out_workspace();
+  void collect(const Tensor& t, Side side, std::int64_t heads, std::int64_t hdim, std::vector<double>& values) const;
   double error(const Tensor& got, const std::vector<double>& want, Side side, std::int64_t heads,
                std::int64_t hdim) const;
 

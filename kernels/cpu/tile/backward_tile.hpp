@@ -43,13 +43,20 @@ void load_keys(float* memory, const KeyTile& keys) {
   fill_rows(s.dv, 0, keys.keys, keys.hdim_v, 0.0F);
 }
 
+// What a query row brings to its probabilities.
+struct RowConstants {
+  float lse;
+  float d;
+};
+
 // S, dP -> P = exp(scale * S - lse), dS = P * (dP - d), on columns [begin, end).
 template <bool kMasked>
-void probabilities(const BackwardScratch& s, const QueryTile& queries, std::int64_t begin, std::int64_t end) {
+FMHAX_CPU_THREAD_PRIVATE void probabilities(const BackwardScratch& s, const QueryTile& queries,
+                                            const RowConstants* constants, std::int64_t begin, std::int64_t end) {
   const Float scale = splat(queries.scale);
   for (std::int64_t m = 0; m < queries.rows; ++m) {
-    const Float lse = splat(queries.lse.data[m * queries.lse.stride]);
-    const Float d = splat(queries.d.data[m * queries.d.stride]);
+    const Float lse = splat(constants[m].lse);
+    const Float d = splat(constants[m].d);
     float* p_row = s.p.data + m * s.p.stride;
     float* ds_row = s.ds.data + m * s.ds.stride;
     const Int first = Int{} + (queries.visibility.visible_begin + static_cast<std::int32_t>(m));
@@ -86,10 +93,14 @@ void backward(float* memory, const KeyTile& keys, const QueryTile& queries) {
   const Rows ds = column_of(s.ds);
   gemm<false>(as_const(s.q), as_const(column_of(s.k_transposed)), p, rows, vectors(columns), keys.hdim_q, false);
   gemm<false>(as_const(s.dout), as_const(column_of(s.v_transposed)), ds, rows, vectors(columns), keys.hdim_v, false);
+  RowConstants constants[kM0];
+  for (std::int64_t m = 0; m < rows; ++m) {
+    constants[m] = {queries.lse.data[m * queries.lse.stride], queries.d.data[m * queries.d.stride]};
+  }
   if (queries.visibility.is_masked) {
-    probabilities<true>(s, queries, begin, end);
+    probabilities<true>(s, queries, constants, begin, end);
   } else {
-    probabilities<false>(s, queries, begin, end);
+    probabilities<false>(s, queries, constants, begin, end);
   }
   gemm<true>(as_const(p), as_const(s.dout), row_of(s.dv), columns, vectors(keys.hdim_v), rows, true);
   gemm<true>(as_const(ds), as_const(s.q), row_of(s.dk), columns, vectors(keys.hdim_q), rows, true);

@@ -41,8 +41,8 @@ void begin_forward(float* memory, const KeyTile& shape, const QueryTile& queries
 
 // One vector of queries, from column m on: S -> exp(scale * S - maximum), and the statistics.
 template <bool kMasked>
-void softmax_columns(const ForwardScratch& s, const TileVisibility& visibility, float scale, std::int64_t keys,
-                     std::int64_t m) {
+FMHAX_CPU_THREAD_PRIVATE void softmax_columns(const ForwardScratch& s, const TileVisibility& visibility, float scale,
+                                              std::int64_t keys, std::int64_t m) {
   float* maximum_of = s.statistics.data + m;
   float* sum_of = maximum_of + s.statistics.stride;
   float* factor_of = sum_of + s.statistics.stride;

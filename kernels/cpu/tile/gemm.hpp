@@ -57,7 +57,8 @@ FMHAX_CPU_INLINE void micro_kernel(ConstRows a, ConstRows b, Rows c, std::int64_
 
 // All rows of one panel of kColumns vectors.
 template <bool kTransposedA, int kColumns>
-void gemm_panel(ConstRows a, ConstRows b, Rows c, std::int64_t rows, std::int64_t depth, bool accumulate) {
+FMHAX_CPU_THREAD_PRIVATE void gemm_panel(ConstRows a, ConstRows b, Rows c, std::int64_t rows, std::int64_t depth,
+                                         bool accumulate) {
   const std::int64_t a_step = kTransposedA ? 1 : a.stride;
   std::int64_t row = 0;
   for (; row + kMicroRows <= rows; row += kMicroRows) {

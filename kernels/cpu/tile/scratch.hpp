@@ -40,7 +40,7 @@ FMHAX_CPU_INLINE void fill_rows(Rows to, std::int64_t begin, std::int64_t end, s
 }
 
 /// to[c][r] = from[r][c] for `rows` and `columns` that are multiples of 4.
-inline void transpose(ConstRows from, std::int64_t rows, std::int64_t columns, Rows to) {
+FMHAX_CPU_THREAD_PRIVATE inline void transpose(ConstRows from, std::int64_t rows, std::int64_t columns, Rows to) {
   for (std::int64_t r = 0; r < rows; r += 4) {
     for (std::int64_t c = 0; c < columns; c += 4) {
       const float* in = from.data + r * from.stride + c;

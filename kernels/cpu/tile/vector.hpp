@@ -11,6 +11,10 @@
 
 #define FMHAX_CPU_INLINE inline __attribute__((always_inline))
 
+// For functions that touch nothing but the scratch memory of their own thread: ThreadSanitizer would find nothing
+// there and take ten times as long.
+#define FMHAX_CPU_THREAD_PRIVATE __attribute__((no_sanitize("thread")))
+
 namespace fmhax::cpu::FMHAX_CPU_ISA {
 
 // kLanes floats to a vector; a micro-kernel holds kMicroRows x kMicroColumns of them in registers, next to
