@@ -1,6 +1,7 @@
 #include "gradient_check.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "verification/compare.hpp"
@@ -29,43 +30,62 @@ DenseTensor part_of(const std::vector<float>& rows, std::int64_t parts, std::int
   return tensor;
 }
 
-double layer_error(const AttentionTensors& tensors, const Attention& attention,
-                   const std::vector<std::int32_t>& starts) {
+/// lse [head][row] as the reference has it, [row][head].
+DenseTensor lse_of(const std::vector<float>& lse, const Problem& problem) {
+  DenseTensor tensor(1, problem.total_q, problem.nhead_q, 1);
+  for (std::int64_t h = 0; h < problem.nhead_q; ++h) {
+    for (std::int64_t t = 0; t < problem.total_q; ++t) {
+      *tensor.row(0, t, h) = static_cast<double>(lse[static_cast<std::size_t>(h * problem.total_q + t)]);
+    }
+  }
+  return tensor;
+}
+
+AttentionError layer_error(const AttentionTensors& tensors, const Attention& attention,
+                           const std::vector<std::int32_t>& starts) {
   const Problem& problem = attention.executor().problem();
-  const std::vector<float> qkv = read_back(tensors.qkv.data(), tensors.qkv.count());
-  const std::vector<float> d_o = read_back(tensors.d_o.data(), tensors.d_o.count());
-  const std::vector<float> d_qkv = read_back(tensors.d_qkv.data(), tensors.d_qkv.count());
+  const auto read = [](const DeviceBuffer<float>& buffer) { return read_back(buffer.data(), buffer.count()); };
+  const std::vector<float> qkv = read(tensors.qkv);
+  const std::vector<float> d_qkv = read(tensors.d_qkv);
 
   verification::AttentionInputs inputs;
   inputs.problem = problem;
-  inputs.scale = attention.scale();
+  inputs.scale = static_cast<double>(attention.scale());
   inputs.lengths.q.seqstart = starts;
   inputs.lengths.k.seqstart = starts;
   inputs.q = part_of(qkv, 3, 0, problem);
   inputs.k = part_of(qkv, 3, 1, problem);
   inputs.v = part_of(qkv, 3, 2, problem);
-  inputs.dout = part_of(d_o, 1, 0, problem);
-  const auto expected = reference_backward(inputs, reference_forward(inputs));
+  inputs.dout = part_of(read(tensors.d_o), 1, 0, problem);
+  const verification::ForwardResult forward{part_of(read(tensors.o), 1, 0, problem),
+                                            lse_of(read(tensors.lse), problem)};
+  const auto expected = reference_backward(inputs, forward);
 
-  const auto error = [&](std::int64_t part, const DenseTensor& reference, double terms) {
+  const auto gradient_error = [&](std::int64_t part, const DenseTensor& reference, double terms) {
     return relative_error(part_of(d_qkv, 3, part, problem), reference, terms);
   };
-  return std::max({error(0, expected.gradients.dq, expected.dq_terms),
-                   error(1, expected.gradients.dk, expected.dk_terms),
-                   error(2, expected.gradients.dv, expected.dv_terms)});
+  const double dq = gradient_error(0, expected.gradients.dq, expected.dq_terms);
+  const double dk = gradient_error(1, expected.gradients.dk, expected.dk_terms);
+  const double dv = gradient_error(2, expected.gradients.dv, expected.dv_terms);
+  const double output = relative_error(forward.o, reference_forward(inputs).o, 0.0);
+  // The largest of numbers must not hide one that is none.
+  if (!std::isfinite(dq + dk + dv + output)) throw std::runtime_error("attention gave values that are not finite");
+  return {.gradient = std::max({dq, dk, dv}), .output = output};
 }
 
 }  // namespace
 
-double attention_gradient_error(const TrainingStep& step) {
+AttentionError attention_error(const TrainingStep& step) {
   const Model& model = step.model();
   const auto starts = read_back(step.device_batch().seqstart, step.config().batch.max_documents + 1);
-  double worst = 0;
+  AttentionError worst;
   for (std::int64_t layer = 0; layer < model.shape().layers; ++layer) {
     const AttentionTensors& tensors = model.attention_tensors(layer);
     const CallStatus status = tensors.status.read();
     if (status.code != StatusCode::ok) throw std::runtime_error("attention refused a batch: " + to_string(status));
-    worst = std::max(worst, layer_error(tensors, model.attention(), starts));
+    const AttentionError error = layer_error(tensors, model.attention(), starts);
+    worst.gradient = std::max(worst.gradient, error.gradient);
+    worst.output = std::max(worst.output, error.output);
   }
   return worst;
 }

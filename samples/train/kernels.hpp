@@ -151,7 +151,7 @@ void cross_entropy(CrossEntropy p);
 // ---- optimiser ------------------------------------------------------------------------------------------------------
 
 struct AdamWSettings {
-  float learning_rate = 4e-3F;  ///< the peak, reached after warmup_steps
+  float learning_rate = 3e-3F;  ///< the peak, reached after warmup_steps
   float final_fraction = 0.1F;  ///< of the peak, reached by a half cosine at total_steps
   float beta1 = 0.9F;
   float beta2 = 0.98F;
@@ -159,7 +159,7 @@ struct AdamWSettings {
   float weight_decay = 0.05F;  ///< times the learning rate; for matrices, not for gains
   float clip_norm = 1.0F;      ///< gradients longer than this are scaled down to it
   std::int64_t warmup_steps = 20;
-  std::int64_t total_steps = 400;
+  std::int64_t total_steps = 600;
 };
 
 /// What changes from step to step. It lives in device memory, because a captured launch repeats its arguments.

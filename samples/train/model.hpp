@@ -16,8 +16,8 @@
 namespace fmhax::train {
 
 struct ModelShape {
-  std::int64_t layers = 2;
-  std::int64_t width = 128;
+  std::int64_t layers = 3;
+  std::int64_t width = 96;
   std::int64_t heads = 4;
   std::int64_t hdim() const { return width / heads; }
   std::int64_t mlp_width() const { return 4 * width; }
@@ -46,8 +46,9 @@ struct ParameterLayout {
   std::int64_t decayed_count = 0;
   std::int64_t count = 0;
 
-  /// Normal with a standard deviation of 1 / sqrt(inputs) and less for what adds to the residual stream; gains are 1.
-  /// Depends on the seed alone.
+  /// Normal with a standard deviation of 1 / sqrt(inputs), for the embeddings of 1 / sqrt(width); a fifth of that and
+  /// less in deeper models for what adds to the residual stream, lest it drown the embeddings; gains are 1. Depends on
+  /// the seed alone.
   std::vector<float> initial_values(std::uint64_t seed) const;
 };
 

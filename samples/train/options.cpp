@@ -25,7 +25,8 @@ The last line on stdout is JSON:
   tokens_per_second       trained on, by the graph run or else by the eager run
   losses_equal            graph and eager: the losses of all steps, and the final parameters, bit for bit
   max_grad_error          ||g - ref|| / ||ref||, the largest over dq, dk, dv of every layer in the checked steps,
-                          against fp64
+                          against fp64 from the same q, k, v, o, lse, d_o
+  max_output_error        the same of attention's output o, against fp64 from the same q, k, v
 
 What only the other mode can tell is null with --eager or --graph.
 The exit status is 0 only if the losses that were compared are equal.)";

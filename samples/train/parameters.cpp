@@ -71,7 +71,7 @@ std::vector<float> ParameterLayout::initial_values(std::uint64_t seed) const {
     for (std::int64_t i = 0; i < span.count(); ++i) values[static_cast<std::size_t>(span.offset + i)] = 1.0F;
   };
   const auto fan_in = [](const Span& span) { return 1.0F / std::sqrt(static_cast<float>(span.rows)); };
-  const float residual = 1.0F / std::sqrt(2.0F * static_cast<float>(layers.size()));
+  const float residual = 0.2F / std::sqrt(2.0F * static_cast<float>(layers.size()));
   const float table = 1.0F / std::sqrt(static_cast<float>(token_table.columns));
 
   fill(token_table, table);

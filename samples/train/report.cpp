@@ -66,7 +66,8 @@ std::string json_line(const Options& options, const Runs& runs) {
   line["host_us_per_step_eager"] = only_if(runs.eager, [&] { return runs.eager->host_us_per_step; });
   line["tokens_per_second"] = run.tokens_per_second;
   line["losses_equal"] = only_if(runs.graph && runs.eager, [&] { return have_equal_bits(*runs.graph, *runs.eager); });
-  line["max_grad_error"] = only_if(options.gradient_checks > 0, [&] { return run.max_grad_error; });
+  line["max_grad_error"] = only_if(options.gradient_checks > 0, [&] { return run.max_error.gradient; });
+  line["max_output_error"] = only_if(options.gradient_checks > 0, [&] { return run.max_error.output; });
   return line.dump();
 }
 

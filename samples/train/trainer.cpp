@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "captured_graph.hpp"
-#include "gradient_check.hpp"
 
 namespace fmhax::train {
 namespace {
@@ -98,7 +97,9 @@ RunResult run(TrainingStep& step, const RunOptions& options) {
     if (is_checked(i, options)) {
       stream.wait();
       const Clock::time_point checking = Clock::now();
-      result.max_grad_error = std::max(result.max_grad_error, attention_gradient_error(step));
+      const AttentionError error = attention_error(step);
+      result.max_error.gradient = std::max(result.max_error.gradient, error.gradient);
+      result.max_error.output = std::max(result.max_error.output, error.output);
       checking_seconds += seconds_since(checking);
     }
     take_records();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "gradient_check.hpp"
 #include "training_step.hpp"
 
 namespace fmhax::train {
@@ -39,7 +40,7 @@ struct RunResult {
   std::int64_t replays = 0;
   std::int64_t graph_nodes = 0;
   std::int64_t distinct_batches = 0;
-  double max_grad_error = 0;      ///< attention gradients of the checked steps against fp64
+  AttentionError max_error;       ///< of the checked steps
   std::vector<float> parameters;  ///< after the last step
 };
 

@@ -62,8 +62,10 @@ TEST_CASE("five replays of one graph and five eager steps give the same bits") {
   CHECK(graph.distinct_batches >= 4);
   CHECK(loss_bits(graph) == loss_bits(eager));
   CHECK(graph.parameters == eager.parameters);
-  CHECK(graph.max_grad_error > 0.0);
-  CHECK(graph.max_grad_error <= 1e-5);
+  CHECK(graph.max_error.gradient > 0.0);
+  CHECK(graph.max_error.gradient <= 1e-5);
+  CHECK(graph.max_error.output > 0.0);
+  CHECK(graph.max_error.output <= 1e-5);
   for (std::size_t i = 0; i < graph.records.size(); ++i) {
     CHECK(graph.records[i].step == static_cast<std::int64_t>(i) + 1);
     CHECK(std::isfinite(graph.records[i].loss));
