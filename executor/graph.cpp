@@ -9,6 +9,7 @@
 #include "executor_state.hpp"
 #include "hip_calls.hpp"
 #include "node_walk.hpp"
+#include "runtime_probe.hpp"
 
 namespace fmhax {
 namespace detail {
@@ -22,13 +23,11 @@ struct GraphPieces {
   ~GraphPieces() {
     if (executable != nullptr) (void)hipGraphExecDestroy(executable);
     if (graph != nullptr) (void)hipGraphDestroy(graph);
-    if (workspace != nullptr) (void)hipFree(workspace);
   }
 
   hipGraph_t graph = nullptr;
   hipGraphExec_t executable = nullptr;
-  void* workspace = nullptr;                 ///< the graph's own
-  std::shared_ptr<void> pinned_by_caller{};  ///< from pinned_host_alloc
+  std::shared_ptr<void> workspace{};
 };
 
 }  // namespace
@@ -42,19 +41,36 @@ class Graph::Impl {
   Impl& operator=(const Impl&) = delete;
 
   void launch(hipStream_t stream);
-  CallStatus status() const noexcept { return status_.read(); }
-  hipGraph_t native() const noexcept { return pieces_->graph; }
+  void update(CallArguments arguments);
+  CallStatus status() const noexcept;
+  Counters counters() const;
+  hipGraph_t native() const;
   std::string dot() const { return dot_; }
 
  private:
+  /// Completes the arguments with a status and a workspace, and checks them.
+  void complete(CallArguments& arguments);
   void provide_workspace(CallArguments& arguments);
+  /// Builds and instantiates; on failure `pieces` holds what there is.
+  void build(const detail::NodeList& list, detail::GraphPieces& pieces, detail::AddedNodes& nodes) const;
+  /// False when the executable has to be built anew.
+  bool change_in_place(const detail::NodeList& list);
+  void retire(detail::StagingLease lease, std::shared_ptr<void> pieces);
 
   std::shared_ptr<const detail::ExecutorState> state_;
+  mutable std::mutex mutex_;
   StatusBuffer status_;
-  std::shared_ptr<detail::GraphPieces> pieces_ = std::make_shared<detail::GraphPieces>();
+  std::shared_ptr<void> workspace_;  ///< the graph's own; freed with the last pieces that use it
+  std::shared_ptr<detail::GraphPieces> pieces_;
+  detail::AddedNodes nodes_;
   detail::StagingLease lease_;  ///< its event is recorded after every launch
-  std::mutex mutex_;
-  bool launched_ = false;
+  bool launched_ = false;       ///< since lease_ was taken
+  bool is_fenced_ = true;       ///< every launch is followed by its event
+  bool is_whole_ = true;        ///< no update failed between one node and the next
+  /// Staging and pieces of before an update, until a launch follows that waits for theirs.
+  detail::StagingLease former_lease_;
+  std::shared_ptr<detail::GraphPieces> former_pieces_;
+  Counters counters_;
   std::string dot_;
 };
 
@@ -63,50 +79,77 @@ Graph::Impl::Impl(std::shared_ptr<const detail::ExecutorState> state, CallArgume
   const detail::DeviceGuard guard(state_->traits.device);
   const detail::RelaxedCapture relaxed;
   state_->pool.collect();
-  if (arguments.status) {
-    status_ = arguments.status;
-  } else {
-    status_ = arguments.status = StatusBuffer::create();
-  }
-  const bool own_workspace = arguments.workspace == nullptr && state_->workspace_bytes > 0;
-  detail::check_call(*state_, arguments, {.workspace_bytes = own_workspace ? 0 : state_->workspace_bytes});
-  if (own_workspace) {
-    provide_workspace(arguments);
-    detail::check_call(*state_, arguments, {.workspace_bytes = state_->workspace_bytes});
-  }
-
+  complete(arguments);
+  (void)detail::node_parameters_can_be_changed();  // tried now, since update() must not wait
   lease_ = detail::take_staging(*state_, arguments, detail::CallPart::all);
   detail::NodeList list;
   state_->build_node_list(arguments, detail::CallPart::all, lease_->memory,
                           state_->workspace_bytes - state_->metadata_bytes, list);
-  FMHAX_HIP(hipGraphCreate, &pieces_->graph, 0);
-  detail::add_to_graph(list, pieces_->graph, {});
-  FMHAX_HIP(hipGraphInstantiate, &pieces_->executable, pieces_->graph, nullptr, nullptr, 0);
+  auto pieces = std::make_shared<detail::GraphPieces>();
+  build(list, *pieces, nodes_);
+  pieces_ = std::move(pieces);
   dot_ = detail::dot(list);
 }
 
-void Graph::Impl::provide_workspace(CallArguments& arguments) {
-  const auto bytes = static_cast<std::size_t>(state_->workspace_bytes);
-  if (state_->options.workspace_alloc) {
-    arguments.workspace = state_->options.workspace_alloc(bytes, false);
-    if (arguments.workspace == nullptr) {
-      throw Error(ErrorCode::out_of_memory,
-                  "workspace_alloc returned no memory for " + std::to_string(bytes) + " bytes");
-    }
-  } else {
-    FMHAX_HIP(hipMalloc, &pieces_->workspace, bytes);
-    arguments.workspace = pieces_->workspace;
+void Graph::Impl::complete(CallArguments& arguments) {
+  if (!arguments.status) arguments.status = status_ ? status_ : StatusBuffer::create();
+  const std::int64_t needed = state_->workspace_bytes;
+  const bool own_workspace = arguments.workspace == nullptr && needed > 0;
+  detail::check_call(*state_, arguments, {.workspace_bytes = own_workspace ? 0 : needed});
+  if (own_workspace) {
+    provide_workspace(arguments);
+    detail::check_call(*state_, arguments, {.workspace_bytes = needed});
   }
+  status_ = arguments.status;
+}
+
+void Graph::Impl::provide_workspace(CallArguments& arguments) {
+  if (workspace_ == nullptr) {
+    const auto bytes = static_cast<std::size_t>(state_->workspace_bytes);
+    if (state_->options.workspace_alloc) {
+      void* memory = state_->options.workspace_alloc(bytes, false);
+      if (memory == nullptr) {
+        throw Error(ErrorCode::out_of_memory,
+                    "workspace_alloc returned no memory for " + std::to_string(bytes) + " bytes");
+      }
+      workspace_ = std::shared_ptr<void>(memory, [](void*) {});  // the caller's
+    } else {
+      void* memory = nullptr;
+      FMHAX_HIP(hipMalloc, &memory, bytes);
+      workspace_ = std::shared_ptr<void>(memory, [](void* pointer) { (void)hipFree(pointer); });
+    }
+  }
+  arguments.workspace = workspace_.get();
   arguments.workspace_bytes = state_->workspace_bytes;
 }
 
-Graph::Impl::~Impl() {
-  if (!launched_) return;  // the members let go of everything at once
-  // A launch may be in flight: the block carries the pieces until its event has passed.
-  detail::StagingBlock* block = lease_.detach();
-  pieces_->pinned_by_caller = std::move(block->external);
-  block->external = std::move(pieces_);
+void Graph::Impl::build(const detail::NodeList& list, detail::GraphPieces& pieces, detail::AddedNodes& nodes) const {
+  FMHAX_HIP(hipGraphCreate, &pieces.graph, 0);
+  nodes = detail::add_to_graph(list, pieces.graph, {});
+  FMHAX_HIP(hipGraphInstantiate, &pieces.executable, pieces.graph, nullptr, nullptr, 0);
+  pieces.workspace = workspace_;
+}
+
+void Graph::Impl::retire(detail::StagingLease lease, std::shared_ptr<void> pieces) {
+  detail::StagingBlock* block = lease.detach();
+  // What pinned_host_alloc gave goes with the pieces.
+  if (pieces != nullptr)
+    block->external = std::make_shared<std::array<std::shared_ptr<void>, 2>>(
+        std::array{std::move(block->external), std::move(pieces)});
   state_->pool.release_after_event(block);
+}
+
+Graph::Impl::~Impl() {
+  if (!is_fenced_) {
+    // Nothing tells when the last launch ends: given up rather than taken from under it.
+    (void)lease_.detach();
+    (void)former_lease_.detach();
+    (void)new std::array{std::shared_ptr<void>(pieces_), std::shared_ptr<void>(former_pieces_)};
+    return;
+  }
+  // Launches may be in flight: the block whose event follows the last one carries everything until it has passed.
+  if (former_lease_) retire(std::move(former_lease_), former_pieces_ != nullptr ? former_pieces_ : pieces_);
+  if (launched_) retire(std::move(lease_), std::move(pieces_));
 }
 
 void Graph::Impl::launch(hipStream_t stream) {
@@ -117,10 +160,74 @@ void Graph::Impl::launch(hipStream_t stream) {
                 "stream is capturing; record the call with Executor::enqueue, or add Graph::native() as a child node");
   }
   const std::lock_guard lock(mutex_);
+  if (!is_whole_)
+    throw Error(ErrorCode::hip, "an update of this graph failed half-way; update it again before a launch");
+  if (former_lease_) FMHAX_HIP(hipStreamWaitEvent, stream, former_lease_->event, 0);
   if (launched_) FMHAX_HIP(hipStreamWaitEvent, stream, lease_->event, 0);
   FMHAX_HIP(hipGraphLaunch, pieces_->executable, stream);
   launched_ = true;
+  is_fenced_ = false;
   FMHAX_HIP(hipEventRecord, lease_->event, stream);
+  is_fenced_ = true;
+  ++counters_.launches;
+  if (former_lease_) retire(std::move(former_lease_), std::move(former_pieces_));
+}
+
+void Graph::Impl::update(CallArguments arguments) {
+  const detail::DeviceGuard guard(state_->traits.device);
+  const detail::RelaxedCapture relaxed;
+  const std::lock_guard lock(mutex_);
+  const StatusBuffer old_status = status_;
+  complete(arguments);
+  status_ = old_status;  // until nothing can fail any more
+
+  detail::StagingLease lease = detail::take_staging(*state_, arguments, detail::CallPart::all);
+  detail::NodeList list;
+  state_->build_node_list(arguments, detail::CallPart::all, lease->memory,
+                          state_->workspace_bytes - state_->metadata_bytes, list);
+  std::shared_ptr<detail::GraphPieces> rebuilt;
+  if (!change_in_place(list)) {
+    rebuilt = std::make_shared<detail::GraphPieces>();
+    detail::AddedNodes nodes;
+    build(list, *rebuilt, nodes);
+    nodes_ = nodes;
+  }
+  // Launches of before may still run from the old staging, and from the old pieces.
+  if (launched_) former_lease_ = std::move(lease_);
+  if (rebuilt != nullptr && former_lease_ && former_pieces_ == nullptr) former_pieces_ = std::move(pieces_);
+  launched_ = false;
+  lease_ = std::move(lease);
+  if (rebuilt != nullptr) pieces_ = rebuilt;
+  is_whole_ = true;
+  ++(rebuilt != nullptr ? counters_.rebuilds : counters_.updates);
+  status_ = arguments.status;
+  dot_ = detail::dot(list);
+}
+
+bool Graph::Impl::change_in_place(const detail::NodeList& list) {
+  if (!is_whole_ || !detail::node_parameters_can_be_changed()) return false;
+  is_whole_ = false;  // until the update is through
+  if (detail::set_parameters(list, nodes_, pieces_->executable) == hipSuccess &&
+      detail::set_parameters(list, nodes_, nullptr) == hipSuccess) {
+    return true;
+  }
+  (void)hipGetLastError();
+  return false;
+}
+
+CallStatus Graph::Impl::status() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return status_.read();
+}
+
+Graph::Counters Graph::Impl::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+hipGraph_t Graph::Impl::native() const {
+  const std::lock_guard lock(mutex_);
+  return pieces_->graph;
 }
 
 Graph::Graph(const Executor& executor, const CallArguments& arguments)
@@ -130,6 +237,8 @@ Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 
 void Graph::launch(hipStream_t stream) { impl_->launch(stream); }
+void Graph::update(const CallArguments& arguments) { impl_->update(arguments); }
+Graph::Counters Graph::counters() const { return impl_->counters(); }
 CallStatus Graph::status() const noexcept { return impl_->status(); }
 hipGraph_t Graph::native() const noexcept { return impl_->native(); }
 std::string Graph::dot() const { return impl_->dot(); }

@@ -22,12 +22,17 @@ void play_on_stream(const NodeList& list, hipStream_t stream, int device);
 
 /// The graph nodes that a list became.
 struct AddedNodes {
+  std::array<hipGraphNode_t, kNodeKinds> by_kind{};
   std::array<hipGraphNode_t, kNodeKinds> sinks{};
   std::size_t sink_count = 0;
 };
 
 /// Adds the list to `graph`; nodes without dependencies of their own wait for `roots`.
 AddedNodes add_to_graph(const NodeList& list, hipGraph_t graph, std::span<const hipGraphNode_t> roots);
+
+/// Gives the nodes of an executable the parameters of `list`, which is like the one that `nodes` were added from;
+/// without an executable, those of the graph itself. Returns the first error; some nodes are then changed and some not.
+hipError_t set_parameters(const NodeList& list, const AddedNodes& nodes, hipGraphExec_t executable);
 
 /// One line a node: name, what it does, what it waits for.
 std::string describe(const NodeList& list);

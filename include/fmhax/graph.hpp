@@ -3,6 +3,7 @@
 
 #include <hip/hip_runtime.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -25,13 +26,30 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
+  /// Retargets the graph for the launches that follow: pointers, strides, scale, lengths arrays, status. The problem
+  /// stays. Launches in flight keep the arguments that they were enqueued with. Waits for nothing. Where the runtime is
+  /// known to change nodes rightly (tried once per process) the executable is changed in place, else built anew;
+  /// counters() says which. When it throws, the graph is what it was, or, where the runtime failed between one node and
+  /// the next, refuses to be launched until an update succeeds. FMHAX_REBUILD_GRAPHS=1 in the environment always builds
+  /// anew.
+  void update(const CallArguments& arguments);
+
   /// Enqueues one replay on any stream of the executor's device that is not capturing.
   void launch(hipStream_t stream);
 
   /// What the latest replay that got so far found wrong with its lengths. Final after synchronising.
   CallStatus status() const noexcept;
 
-  /// The graph itself (owned by this object), e.g. to add as a child node elsewhere.
+  struct Counters {
+    std::int64_t launches = 0;
+    std::int64_t updates = 0;   ///< in place
+    std::int64_t rebuilds = 0;  ///< of the executable, by update()
+  };
+  Counters counters() const;
+
+  /// The graph itself, e.g. to add as a child node. This object owns it and must outlive every graph that embeds it;
+  /// after update() a
+  /// graph that embeds it is out of date.
   hipGraph_t native() const noexcept;
   std::string dot() const;
 
