@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "explorer.hpp"
+
 namespace hiphost {
 namespace {
 
@@ -14,6 +16,9 @@ void set_api_hook(ApiHook* hook) noexcept { api_hook.store(hook, std::memory_ord
 hipError_t enter_api(const char* function, FromHostFunction from_host_function) noexcept {
   if (ApiHook* hook = api_hook.load(std::memory_order_acquire)) {
     if (const hipError_t result = hook->entered(function); result != hipSuccess) return result;
+  }
+  if (Explorer* explorer = exploring(); explorer != nullptr && thread_state.host_function_depth == 0) {
+    explorer->pause(function);
   }
   if (from_host_function == FromHostFunction::kAllowed) return hipSuccess;
   if (thread_state.host_function_depth != 0) return hipErrorNotSupported;

@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 
+#include "explorer.hpp"
 #include "runtime.hpp"
 #include "sync.hpp"
 
@@ -76,7 +77,8 @@ struct BlockPool::Launch {
   // Written by every thread that takes part; on lines of their own.
   alignas(64) std::atomic<std::uint64_t> next{0};
   alignas(64) std::atomic<int> helpers{0};
-  int wanted = 0;  // under the pool's lock
+  int wanted = 0;                              // under the pool's lock
+  const std::uint64_t* permutation = nullptr;  // the order of the blocks; null: as they are numbered
 
   explicit Launch(const KernelWork& kernel)
       : work(kernel),
@@ -106,8 +108,9 @@ struct BlockPool::Launch {
       here.thread = {0, 0, 0};
       current_shared = work.shared_bytes != 0 ? shared_memory.reserve(work.shared_bytes) : nullptr;
       while (next.load(std::memory_order_relaxed) < limit) {
-        const std::uint64_t i = next.fetch_add(1, std::memory_order_relaxed);
-        if (i >= blocks) break;
+        const std::uint64_t turn = next.fetch_add(1, std::memory_order_relaxed);
+        if (turn >= blocks) break;
+        const std::uint64_t i = permutation != nullptr ? permutation[turn] : turn;
         const std::uint64_t row = i / grid.x;
         here.block = {static_cast<std::uint32_t>(i - row * grid.x), static_cast<std::uint32_t>(row % grid.y),
                       static_cast<std::uint32_t>(row / grid.y)};
@@ -128,6 +131,12 @@ struct BlockPool::Launch {
 
 bool BlockPool::run(const KernelWork& kernel) {
   Launch launch(kernel);
+  if (Explorer* explorer = exploring()) {
+    const std::vector<std::uint64_t> order = explorer->block_order(kernel, launch.blocks);
+    if (!order.empty()) launch.permutation = order.data();
+    launch.take_part(launch.blocks);
+    return !launch.failed.load(std::memory_order_relaxed);
+  }
   const Clock::time_point start = Clock::now();
   const std::uint32_t known_ns = kernel.kernel->block_ns.load(std::memory_order_relaxed);
   const bool may_help = threads_ > 1 && launch.blocks > 1;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "explorer.hpp"
+
 namespace hiphost {
 namespace {
 
@@ -192,10 +194,11 @@ void forget_stream(Runtime& rt, Stream& stream) {
   Device& device = stream.device;
   std::erase(device.streams, &stream);
   for (auto* orphans : {&device.orphans, &device.blocking_orphans}) {
+    if (exploring() != nullptr) break;
     std::erase_if(*orphans, [](const Ref<Task>& task) { return task->done(); });
   }
   for (const Ref<Task>& task : stream.frontier) {
-    if (task->done()) continue;
+    if (task->done() && exploring() == nullptr) continue;
     device.orphans.push_back(task);
     if (stream.blocking()) device.blocking_orphans.push_back(task);
   }

@@ -105,7 +105,10 @@ hipError_t hipEventQuery(hipEvent_t event) {
     Event* target = rt.events.find(event);
     if (target == nullptr) return hipErrorInvalidHandle;
     if (const hipError_t refused = check_host_look(rt, *target); refused != hipSuccess) return refused;
-    return !target->record || target->record->done() ? hipSuccess : hipErrorNotReady;
+    if (!target->record) return hipSuccess;
+    if (!target->record->done()) return hipErrorNotReady;
+    rt.scheduler.observe(*target->record);
+    return hipSuccess;
   });
 }
 

@@ -81,10 +81,12 @@ class GraphRun final : public RefCounted {
  private:
   void bind(const Exec& exec);
 
-  class NodeTask final : public Task {
+  class NodeTask final : public WorkTask {
    public:
-    explicit NodeTask(GraphRun& run) : Task(TaskKind::kBounded), run_(run) { set_ref_owner(&run); }
+    explicit NodeTask(GraphRun& run) : WorkTask(TaskKind::kBounded), run_(run) { set_ref_owner(&run); }
     const char* name() const noexcept override { return work_name(*work_); }
+    const Work& work() const noexcept override { return *work_; }
+    bool in_graph() const noexcept override { return true; }
 
    protected:
     void execute() noexcept override { run_work(*work_, *run_.device_); }

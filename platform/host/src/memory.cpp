@@ -1,5 +1,6 @@
 #include "memory.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -25,6 +26,8 @@ namespace {
 constexpr std::size_t kAlignment = 256;
 constexpr int kPoisonByte = 0xFF;  // every float type reads it as NaN
 
+std::atomic<AllocationHook*> allocation_hook{nullptr};
+
 std::size_t rounded(std::size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
 void hide_tail([[maybe_unused]] void* base, [[maybe_unused]] std::size_t size) {
@@ -41,6 +44,8 @@ void show_tail([[maybe_unused]] void* base, [[maybe_unused]] std::size_t size) {
 
 }  // namespace
 
+void set_allocation_hook(AllocationHook* hook) noexcept { allocation_hook.store(hook, std::memory_order_release); }
+
 MemoryMap::MemoryMap()
     : physical_bytes_(static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
@@ -51,10 +56,13 @@ hipError_t MemoryMap::allocate(std::size_t size, MemoryKind kind, int device, un
   if (out == nullptr) return hipErrorInvalidValue;
   *out = nullptr;
   if (size == 0) return hipSuccess;
+  if (AllocationHook* hook = allocation_hook.load(std::memory_order_acquire)) {
+    if (const hipError_t refused = hook->allocating(size); refused != hipSuccess) return refused;
+  }
   if (size > physical_bytes_) return hipErrorOutOfMemory;
   void* base = std::aligned_alloc(kAlignment, rounded(size));
   if (base == nullptr) return hipErrorOutOfMemory;
-  if (poison_) std::memset(base, kPoisonByte, size);
+  if (poison_ || exploring_.load(std::memory_order_relaxed)) std::memset(base, kPoisonByte, size);
   hide_tail(base, size);
   const auto address = reinterpret_cast<std::uintptr_t>(base);
   std::lock_guard lock(mutex_);
@@ -127,12 +135,35 @@ void MemoryMap::release(void* pointer) {
     if (range.kind == MemoryKind::kDevice) used_[static_cast<std::size_t>(range.device)] -= range.size;
   }
   show_tail(pointer, range.size);
-  if (poison_) {
+  if (poison_ || exploring_.load(std::memory_order_relaxed)) {
     std::memset(pointer, kPoisonByte, range.size);
     // Keeps the fill from being dropped as a dead store before free().
     asm volatile("" : : "r"(pointer) : "memory");
   }
+  {
+    std::lock_guard lock(mutex_);
+    if (exploring_.load(std::memory_order_relaxed)) {
+      freed_.push_back(range);
+      return;
+    }
+  }
   std::free(pointer);
+}
+
+void MemoryMap::set_exploring(bool exploring) {
+  std::vector<Allocation> freed;
+  {
+    std::lock_guard lock(mutex_);
+    exploring_.store(exploring, std::memory_order_relaxed);
+    freed.swap(freed_);
+  }
+  for (const Allocation& range : freed) std::free(range.pointer());
+}
+
+bool MemoryMap::was_freed(std::uintptr_t begin, std::uintptr_t end) const {
+  std::shared_lock lock(mutex_);
+  return std::any_of(freed_.begin(), freed_.end(),
+                     [&](const Allocation& range) { return begin < range.base + range.size && range.base < end; });
 }
 
 std::size_t MemoryMap::total(int) const { return physical_bytes_; }

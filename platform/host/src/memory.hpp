@@ -3,6 +3,7 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,6 +12,16 @@
 #include <vector>
 
 namespace hiphost {
+
+// Sees each allocation before it is made. What it returns, unless hipSuccess, is the allocation's result.
+class AllocationHook {
+ public:
+  virtual ~AllocationHook() = default;
+  virtual hipError_t allocating(std::size_t size) noexcept = 0;
+};
+
+// Null for none. The hook must outlive all calls.
+void set_allocation_hook(AllocationHook* hook) noexcept;
 
 enum class MemoryKind : std::uint8_t { kPinned, kRegistered, kDevice, kManaged };
 
@@ -45,6 +56,11 @@ class MemoryMap {
   hipError_t begin_free(void* pointer);
   void release(void* pointer);
 
+  // While exploring, all memory is poisoned and freed memory is kept from use; the end gives it back.
+  void set_exploring(bool exploring);
+  // Whether any of these bytes belong to memory that was freed since exploring began.
+  bool was_freed(std::uintptr_t begin, std::uintptr_t end) const;
+
   std::size_t total(int device) const;
   std::size_t free(int device) const;
 
@@ -55,7 +71,9 @@ class MemoryMap {
   mutable std::shared_mutex mutex_;
   Map ranges_;
   std::size_t physical_bytes_;
-  bool poison_;
+  const bool poison_;
+  std::atomic<bool> exploring_{false};
+  std::vector<Allocation> freed_;  // while exploring; not yet given back
   std::vector<std::size_t> used_;  // bytes, by device
 };
 

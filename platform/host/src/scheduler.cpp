@@ -48,8 +48,13 @@ bool Scheduler::submit(Task& task, std::span<Task* const> predecessors, std::spa
   {
     std::lock_guard lock(mutex_);
     if (stopped()) return false;
-    const auto link = [](Task& before, Task& successor) {
-      if (before.done_.load(std::memory_order_relaxed)) return;
+    Stepper* const stepper = stepper_.load(std::memory_order_relaxed);
+    if (stepper != nullptr) stepper->submitted(task);
+    const auto link = [stepper](Task& before, Task& successor) {
+      if (before.done_.load(std::memory_order_relaxed)) {
+        if (stepper != nullptr) stepper->ordered(before, successor);
+        return;
+      }
       ++successor.pending_;
       if (before.first_successor_ == nullptr) {
         before.first_successor_ = &successor;
@@ -73,7 +78,10 @@ bool Scheduler::submit(Task& task, std::span<Task* const> predecessors, std::spa
 }
 
 void Scheduler::finish(Task& task, Settling& list, Aftermath& after) {
+  Stepper* const stepper = stepper_.load(std::memory_order_relaxed);
+  if (stepper != nullptr) stepper->finished(task);
   const auto release = [&](Task& successor) {
+    if (stepper != nullptr) stepper->ordered(task, successor);
     if (--successor.pending_ != 0) return;
     successor.next_ = nullptr;
     (list.tail != nullptr ? list.tail->next_ : list.head) = &successor;
@@ -105,7 +113,7 @@ void Scheduler::settle(Settling& list, Aftermath& after) {
     } else {
       chooser_->add(task);
       ready_.fetch_add(1, std::memory_order_relaxed);
-      request_worker(after);
+      if (stepper_.load(std::memory_order_relaxed) == nullptr) request_worker(after);
     }
   }
 }
@@ -179,7 +187,8 @@ void Scheduler::work(Worker& self) {
 Task* Scheduler::next_task(std::unique_lock<AdaptiveMutex>& lock, Worker& self, Aftermath& after) {
   bool spun = false;
   while (!stopped()) {
-    if (Task* task = chooser_->take(running_)) {
+    const bool may_take = stepper_.load(std::memory_order_relaxed) == nullptr;
+    if (Task* task = may_take ? chooser_->take(running_) : nullptr) {
       ready_.fetch_sub(1, std::memory_order_relaxed);
       return task;
     }
@@ -211,6 +220,7 @@ void Scheduler::spin_for_work(std::unique_lock<AdaptiveMutex>& lock) {
 }
 
 bool Scheduler::wait(Task& task) {
+  if (stepper_.load(std::memory_order_acquire) != nullptr) return wait_stepping(task);
   for (int i = 0; i < kSpinsBeforeSleep; ++i) {
     if (task.done()) return true;
     cpu_relax();
@@ -233,6 +243,50 @@ bool Scheduler::wait(Task& task) {
 void Scheduler::set_chooser(TaskChooser* chooser) {
   std::lock_guard lock(mutex_);
   chooser_ = chooser != nullptr ? chooser : &default_chooser_;
+}
+
+void Scheduler::set_stepper(Stepper* stepper) {
+  std::lock_guard lock(mutex_);
+  stepper_.store(stepper, std::memory_order_release);
+  chooser_ = stepper != nullptr ? static_cast<TaskChooser*>(stepper) : &default_chooser_;
+}
+
+bool Scheduler::step() {
+  Aftermath after;
+  {
+    std::unique_lock lock(mutex_);
+    Stepper* const stepper = stepper_.load(std::memory_order_relaxed);
+    if (stepper == nullptr || stepping_ || stopped()) return false;
+    Task* task = chooser_->take(running_);
+    if (task == nullptr) return false;
+    ready_.fetch_sub(1, std::memory_order_relaxed);
+    stepping_ = true;
+    stepper->starting(*task);
+    lock.unlock();
+    task->execute();
+    lock.lock();
+    stepping_ = false;
+    Settling list;
+    finish(*task, list, after);
+    settle(list, after);
+  }
+  clean_up(after);
+  return true;
+}
+
+bool Scheduler::wait_stepping(Task& task) {
+  while (!task.done()) {
+    if (stopped()) return false;
+    if (!step()) std::this_thread::yield();  // another thread is at it
+  }
+  observe(task);
+  return true;
+}
+
+void Scheduler::observe(const Task& task) {
+  if (stepper_.load(std::memory_order_acquire) == nullptr) return;
+  std::lock_guard lock(mutex_);
+  if (Stepper* stepper = stepper_.load(std::memory_order_relaxed)) stepper->observed(task);
 }
 
 // Runs only while tasks wait and every worker is taken by work that should end by itself: if none of it ended for a

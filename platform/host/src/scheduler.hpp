@@ -25,6 +25,20 @@ class TaskChooser {
   virtual Task* take(std::size_t running) noexcept = 0;
 };
 
+// Runs tasks one at a time on the threads that wait for them, in an order of its own, and follows what comes after
+// what. All functions are called under the scheduler's lock.
+class Stepper : public TaskChooser {
+ public:
+  // The task is known to the scheduler from here on; it comes after all that the host knows to be done.
+  virtual void submitted(Task& task) noexcept = 0;
+  // `after` comes after `before`, which is done.
+  virtual void ordered(const Task& before, Task& after) noexcept = 0;
+  virtual void starting(Task& task) noexcept = 0;
+  virtual void finished(Task& task) noexcept = 0;
+  // The host knows that the task is done.
+  virtual void observed(const Task& task) noexcept = 0;
+};
+
 // First in, first out within a priority; a lower number goes first.
 class ReadyQueue final : public TaskChooser {
  public:
@@ -59,6 +73,13 @@ class Scheduler {
   // Replaces the choice of the next task; only while nothing is in flight. Null restores the default.
   void set_chooser(TaskChooser* chooser);
 
+  // While set, tasks run only in step(), which wait() calls; set and unset it only while nothing is in flight.
+  void set_stepper(Stepper* stepper);
+  // Runs one task that is ready, if there is one and no other thread is doing so.
+  bool step();
+  // The host has seen that the task is done.
+  void observe(const Task& task);
+
   // Starts no more tasks, gives running ones a moment to end, and joins the threads that ended.
   void shutdown();
   bool stopped() const noexcept { return stopping_.load(std::memory_order_acquire); }
@@ -90,10 +111,13 @@ class Scheduler {
   Task* next_task(std::unique_lock<AdaptiveMutex>& lock, Worker& self, Aftermath& after);
   void spin_for_work(std::unique_lock<AdaptiveMutex>& lock);
   void watch();
+  bool wait_stepping(Task& task);
 
   AdaptiveMutex mutex_;
   ReadyQueue default_chooser_;
   TaskChooser* chooser_ = &default_chooser_;
+  std::atomic<Stepper*> stepper_{nullptr};
+  bool stepping_ = false;
   std::atomic<std::size_t> ready_{0};
   std::atomic<bool> stopping_{false};
   std::size_t base_workers_;

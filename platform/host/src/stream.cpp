@@ -3,20 +3,24 @@
 #include <algorithm>
 
 #include "capture.hpp"
+#include "explorer.hpp"
 #include "runtime.hpp"
 
 namespace hiphost {
 namespace {
 
+// An exploration also has to know the finished ones: in another schedule they may not have finished.
+bool matters(const Ref<Task>& task) { return !task->done() || exploring() != nullptr; }
+
 void append_unfinished(const std::vector<Ref<Task>>& tasks, std::vector<Task*>& out) {
   for (const Ref<Task>& task : tasks) {
-    if (!task->done()) out.push_back(task.get());
+    if (matters(task)) out.push_back(task.get());
   }
 }
 
 void append_unfinished(const std::vector<Ref<Task>>& tasks, std::vector<Ref<Task>>& out) {
   for (const Ref<Task>& task : tasks) {
-    if (!task->done()) out.push_back(task);
+    if (matters(task)) out.push_back(task);
   }
 }
 
@@ -58,8 +62,8 @@ hipError_t append_group(Stream& stream, Task& first, const Ref<Task>& last, Task
 hipError_t append_task(Stream& stream, const Ref<Task>& task) { return append_group(stream, *task, task, nullptr, {}); }
 
 void append_wait(Stream& stream, const Ref<Task>& task) {
-  if (!task || task->done()) return;
-  std::erase_if(stream.frontier, [](const Ref<Task>& old) { return old->done(); });
+  if (!task || !matters(task)) return;
+  std::erase_if(stream.frontier, [](const Ref<Task>& old) { return !matters(old); });
   if (stream.legacy) {
     // What blocking streams do later waits for the null stream's frontier, so that must include their earlier work.
     std::vector<Ref<Task>> before = unfinished_work(stream);

@@ -52,14 +52,16 @@ class Device {
 };
 
 // A task on a stream that does one operation.
-class StreamTask final : public Task {
+class StreamTask final : public WorkTask {
  public:
   StreamTask(Work&& work, Stream& stream)
-      : Task(task_kind(work), stream.priority), work_(std::move(work)), device_(stream.device) {}
+      : WorkTask(task_kind(work), stream.priority), work_(std::move(work)), device_(stream.device) {}
 
   // Bytes that the work reads, kept until it is done.
   void keep(std::unique_ptr<std::byte[]> staging) noexcept { staging_ = std::move(staging); }
   const char* name() const noexcept override { return work_name(work_); }
+  const Work& work() const noexcept override { return work_; }
+  bool in_graph() const noexcept override { return false; }
 
  protected:
   void execute() noexcept override { run_work(work_, device_); }

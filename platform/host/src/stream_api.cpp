@@ -85,7 +85,11 @@ hipError_t hipStreamQuery(hipStream_t stream) {
     if (const hipError_t refused = refuse_while_capturing(*target); refused != hipSuccess) return refused;
     if (const hipError_t refused = check_legacy_use(rt, *target); refused != hipSuccess) return refused;
     if (const hipError_t refused = check_unsafe_call(rt); refused != hipSuccess) return refused;
-    if (!unfinished_work(*target).empty()) return hipErrorNotReady;
+    const std::vector<Ref<Task>> tasks = unfinished_work(*target);
+    for (const Ref<Task>& task : tasks) {
+      if (!task->done()) return hipErrorNotReady;
+    }
+    for (const Ref<Task>& task : tasks) rt.scheduler.observe(*task);
     return target->device.failure.load(std::memory_order_acquire);
   });
 }

@@ -21,6 +21,16 @@ enum class TaskKind : std::uint8_t {
   kUserCode,
 };
 
+class WorkTask;
+
+// What an exploration knows of a task: its place, and the numbered tasks that it comes after.
+struct Trace {
+  std::uint64_t sequence = 0;         // by which the schedule's hash knows it
+  std::uint64_t epoch = 0;            // in which `number` and `before` mean something
+  std::uint32_t number = 0;           // 0: touches nothing that is known
+  std::vector<std::uint64_t> before;  // bit set
+};
+
 class Task : public RefCounted {
  public:
   explicit Task(TaskKind kind, int priority = 0) noexcept : kind_(kind), priority_(priority) {}
@@ -33,6 +43,8 @@ class Task : public RefCounted {
   void keep_finish_time() noexcept { wants_finish_time_ = true; }
   // A name for traces and explorers; static storage.
   virtual const char* name() const noexcept { return "task"; }
+  // Null for tasks that do nothing of the application's.
+  virtual const WorkTask* as_work() const noexcept { return nullptr; }
 
  protected:
   virtual void execute() noexcept = 0;
@@ -48,12 +60,14 @@ class Task : public RefCounted {
   void reset(std::int32_t predecessors) noexcept {
     pending_ = predecessors;
     done_.store(false, std::memory_order_relaxed);
+    trace_.reset();
   }
   void set_priority(int priority) noexcept { priority_ = priority; }
   void set_kind(TaskKind kind) noexcept { kind_ = kind; }
 
  private:
   friend class Scheduler;
+  friend class Explorer;
   friend class ReadyQueue;
 
   // All fields below belong to the scheduler's lock, except that done_ may be read without it.
@@ -69,6 +83,7 @@ class Task : public RefCounted {
   std::vector<Task*> more_successors_;
   std::vector<std::shared_ptr<Parker>> sleepers_;
   std::int64_t finish_time_ns_ = 0;
+  std::unique_ptr<Trace> trace_;  // only while exploring
 };
 
 }  // namespace hiphost

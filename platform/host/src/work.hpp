@@ -106,6 +106,15 @@ using Work = std::variant<EmptyWork, CopyWork, SetWork, KernelWork, HostWork, Ca
 
 class Device;
 
+// A task that does one operation.
+class WorkTask : public Task {
+ public:
+  using Task::Task;
+  virtual const Work& work() const noexcept = 0;
+  virtual bool in_graph() const noexcept = 0;
+  const WorkTask* as_work() const noexcept final { return this; }
+};
+
 TaskKind task_kind(const Work& work) noexcept;
 const char* work_name(const Work& work) noexcept;
 // Runs it on this thread. A kernel or host function that throws leaves hipErrorLaunchFailure on the device.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <hip/hip_runtime_api.h>
+#include <hiphost/ranges.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -65,6 +66,14 @@ void* kernel(void (*f)(P...)) {
   hiphost_register_kernel(handle, sizeof...(P), kSizes, [](const void* fn, void** args) {
     detail::call_kernel<P...>(fn, args, std::index_sequence_for<P...>{});
   });
+  return handle;
+}
+
+// The same, and declares what the kernel touches; see hiphost/ranges.hpp.
+template <class... P>
+void* kernel(void (*f)(P...), const KernelDeclaration& declaration) {
+  void* handle = kernel(f);
+  declare_kernel(handle, declaration);
   return handle;
 }
 
