@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "bodies.hpp"
+#include "declared_ranges.hpp"
 #include "isa.hpp"
 
 namespace fmhax::cpu {
@@ -154,6 +155,9 @@ constexpr KernelEntry kEntries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> entries() { return kEntries; }
+std::span<const KernelEntry> entries() {
+  [[maybe_unused]] static const bool declared = declare_ranges(kEntries);
+  return kEntries;
+}
 
 }  // namespace fmhax::cpu

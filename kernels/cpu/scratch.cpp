@@ -1,25 +1,24 @@
 #include "scratch.hpp"
 
-#include <memory>
-#include <new>
+#include <vector>
 
 #include "tile_ops.hpp"
 
 namespace fmhax::cpu {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+constexpr std::size_t kFloatsOfLine = 16;
 
-struct Release {
-  void operator()(float* memory) const noexcept { ::operator delete(memory, kAlignment); }
+struct alignas(64) CacheLine {
+  float values[kFloatsOfLine];
 };
 
 }  // namespace
 
 float* scratch_memory() {
-  thread_local const std::unique_ptr<float, Release> memory(
-      static_cast<float*>(::operator new(kScratchFloats * sizeof(float), kAlignment)));
-  return memory.get();
+  static_assert(kScratchFloats % kFloatsOfLine == 0);
+  thread_local std::vector<CacheLine> memory(kScratchFloats / kFloatsOfLine);
+  return reinterpret_cast<float*>(memory.data());
 }
 
 }  // namespace fmhax::cpu

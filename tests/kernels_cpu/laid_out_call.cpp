@@ -20,6 +20,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 void run_blocks(std::int64_t blocks, int threads, const std::function<void(Block)>& body) {
   std::atomic<std::int64_t> next{0};
   std::vector<std::jthread> pool;
+  pool.reserve(static_cast<std::size_t>(threads));
   for (int t = 0; t < threads; ++t) {
     pool.emplace_back([&] {
       for (std::int64_t i = next++; i < blocks; i = next++) body({i, blocks});
@@ -173,6 +174,7 @@ void LaidOutCall::compute_sequence(std::size_t i) {
       if (visible.empty()) continue;
 
       std::vector<double> s;
+      s.reserve(visible.size());
       for (const std::size_t c : visible) s.push_back(scale * dot(q[local], k[c], p.hdim_q));
       const double maximum = *std::max_element(s.begin(), s.end());
       double sum = 0.0;

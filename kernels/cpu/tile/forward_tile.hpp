@@ -56,7 +56,8 @@ FMHAX_CPU_THREAD_PRIVATE void softmax_columns(const ForwardScratch& s, const Til
       const Int first = query + visibility.visible_begin;
       const Int last = query + visibility.visible_end;
       const Int key = Int{} + static_cast<std::int32_t>(n + visibility.key_begin);
-      x = (key >= first) & (key < last) ? x : minus_infinity();
+      const Int visible = (key >= first) & (key < last);
+      x = visible ? x : minus_infinity();
     }
     maximum = x > maximum ? x : maximum;
     store(column + n * s.s.stride, x);

@@ -1,0 +1,20 @@
+# Fails when an object that was compiled for one instruction set offers an inline function (a weak symbol) from outside of
+# its own namespace: the linker could then hand that code to a lesser processor.
+# Usage: cmake -D NM=<nm> -D ISA=<name> -D OBJECTS=<objects> -P isa_symbols.cmake
+set(own_functions 0)
+foreach(object IN LISTS OBJECTS)
+  execute_process(COMMAND ${NM} --demangle --defined-only ${object} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" symbols "${symbols}")
+  foreach(symbol IN LISTS symbols)
+    if(symbol MATCHES "^[0-9a-f]+ [WVu] ")
+      if(symbol MATCHES "fmhax::cpu::${ISA}::")
+        math(EXPR own_functions "${own_functions} + 1")
+      else()
+        message(SEND_ERROR "${object}: ${symbol}")
+      endif()
+    endif()
+  endforeach()
+endforeach()
+if(own_functions EQUAL 0)
+  message(SEND_ERROR "no function of ${ISA} found: wrong objects?")
+endif()
