@@ -1,6 +1,17 @@
 #include "node_list.hpp"
 
 namespace fmhax::detail {
+namespace {
+
+constinit std::array<NodeSet, kNodeKinds> dropped_dependencies{};
+
+}  // namespace
+
+void drop_dependency(NodeKind before, NodeKind after) noexcept {
+  dropped_dependencies[static_cast<std::size_t>(after)] |= node_set(before);
+}
+
+void restore_dependencies() noexcept { dropped_dependencies.fill(0); }
 
 const char* to_string(NodeKind kind) noexcept {
   static constexpr std::array<const char*, kNodeKinds> kNames = {
@@ -45,7 +56,7 @@ NodeSet NodeList::present_dependencies(NodeKind kind) const noexcept {
 Node& NodeList::append(NodeKind kind) {
   Node& node = nodes_[count_++];
   node.kind = kind;
-  node.dependencies = present_dependencies(kind);
+  node.dependencies = present_dependencies(kind) & ~dropped_dependencies[static_cast<std::size_t>(kind)];
   kinds_ |= node_set(kind);
   return node;
 }

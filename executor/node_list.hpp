@@ -48,6 +48,11 @@ inline constexpr NodeSet kHostChain = node_set(NodeKind::fetch_q, NodeKind::fetc
 /// What a node directly waits for, in a call that has every node.
 NodeSet direct_dependencies(NodeKind kind) noexcept;
 
+/// For tests that show what a missing dependency does: lists made from now on lack this one too;
+/// restore_dependencies() ends that. Not while another thread makes lists.
+void drop_dependency(NodeKind before, NodeKind after) noexcept;
+void restore_dependencies() noexcept;
+
 struct SetNode {  ///< 32-bit words
   void* destination;
   std::uint32_t value;
