@@ -82,3 +82,21 @@ TEST_CASE("calls of other threads can be left alone") {
   std::thread([] { CHECK_OK(hipDeviceSynchronize()); }).join();
   CHECK_IS(hipDeviceSynchronize(), hipErrorUnknown);
 }
+
+TEST_CASE("what is alive is counted by kind") {
+  const hiphost::LiveObjects before = hiphost::live_objects();
+  {
+    const test::Stream stream;
+    const test::Event event;
+    const test::Graph graph;
+    const test::Exec exec(graph);
+    const test::Buffer<int> memory(4);
+    const hiphost::LiveObjects now = hiphost::live_objects();
+    CHECK_EQ(now.streams, before.streams + 1);
+    CHECK_EQ(now.events, before.events + 1);
+    CHECK_EQ(now.graphs, before.graphs + 1);
+    CHECK_EQ(now.executables, before.executables + 1);
+    CHECK_EQ(now.allocations, before.allocations + 1);
+  }
+  CHECK((hiphost::live_objects() == before));
+}

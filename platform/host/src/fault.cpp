@@ -60,6 +60,13 @@ class FaultCounter final : public ApiHook, public AllocationHook {
   std::atomic<const char*> failed_{nullptr};
 };
 
+LiveObjects live_objects() {
+  Runtime& rt = runtime();
+  const Lock lock(rt.mutex);
+  return {rt.streams.size(), rt.events.size(),       rt.graphs.size(),
+          rt.execs.size(),   rt.user_objects.size(), rt.memory.count()};
+}
+
 FaultInjection::FaultInjection(FaultPlan plan) : counter_(std::make_unique<FaultCounter>(std::move(plan))) {
   set_api_hook(counter_.get());
   set_allocation_hook(counter_.get());

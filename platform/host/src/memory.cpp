@@ -166,6 +166,11 @@ bool MemoryMap::was_freed(std::uintptr_t begin, std::uintptr_t end) const {
                      [&](const Allocation& range) { return begin < range.base + range.size && range.base < end; });
 }
 
+std::size_t MemoryMap::count() const {
+  std::shared_lock lock(mutex_);
+  return ranges_.size();
+}
+
 std::size_t MemoryMap::total(int) const { return physical_bytes_; }
 
 std::size_t MemoryMap::free(int device) const {

@@ -61,6 +61,7 @@ class MemoryMap {
   // Whether any of these bytes belong to memory that was freed since exploring began.
   bool was_freed(std::uintptr_t begin, std::uintptr_t end) const;
 
+  std::size_t count() const;  // of ranges
   std::size_t total(int device) const;
   std::size_t free(int device) const;
 

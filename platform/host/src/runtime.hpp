@@ -36,6 +36,7 @@ class Registry {
   }
   bool contains(const T* object) const { return objects_.count(const_cast<T*>(object)) != 0; }
   void remove(T* object) { objects_.erase(object); }
+  std::size_t size() const { return objects_.size(); }
 
  private:
   std::unordered_set<T*> objects_;

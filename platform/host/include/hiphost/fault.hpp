@@ -3,11 +3,25 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 namespace hiphost {
+
+// How many there are of what an application must destroy or free.
+struct LiveObjects {
+  std::size_t streams = 0;
+  std::size_t events = 0;
+  std::size_t graphs = 0;
+  std::size_t executables = 0;
+  std::size_t user_objects = 0;
+  std::size_t allocations = 0;
+
+  bool operator==(const LiveObjects&) const = default;
+};
+LiveObjects live_objects();
 
 struct FaultPlan {
   std::uint64_t call = 0;        // counted from 1; 0: none fails, calls are only counted
