@@ -60,6 +60,7 @@ TEST_CASE("deterministic gradients have the same bits while other streams are bu
   std::vector<std::vector<RunResult>> results(kThreads);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(results.size());
     for (auto& mine : results) {
       threads.emplace_back([&mine, &c, &prepared, &executor] {
         DeviceProblem device(c, prepared.inputs, prepared.expected.forward, executor);

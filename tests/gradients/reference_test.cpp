@@ -28,7 +28,9 @@ double loss(const AttentionInputs& in) {
 }
 
 /// Compares entries of a gradient, spread over the tensor, with central differences of the loss.
-void check_differences(AttentionInputs in, DenseTensor AttentionInputs::*input, const DenseTensor& gradient) {
+void check_differences(const AttentionInputs& inputs, DenseTensor AttentionInputs::*input,
+                       const DenseTensor& gradient) {
+  AttentionInputs in = inputs;
   constexpr double kStep = 1e-5;
   std::vector<double>& values = (in.*input).data;
   const std::size_t stride = std::max<std::size_t>(values.size() / 97, 1);
