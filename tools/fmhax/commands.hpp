@@ -18,5 +18,6 @@ struct Command {
 Command add_plan(CLI::App& application);
 Command add_verify(CLI::App& application);
 Command add_bench(CLI::App& application);
+Command add_explore(CLI::App& application);
 
 }  // namespace fmhax::tool

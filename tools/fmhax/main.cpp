@@ -29,7 +29,7 @@ int run(int argc, char** argv) {
       "Exit status: 0 in order, 1 a gradient is wrong, 2 the request can't be carried out as given, 3 anything else.\n"
       "`fmhax COMMAND --help` explains a command's flags.");
   const std::vector<fmhax::tool::Command> commands{fmhax::tool::add_plan(app), fmhax::tool::add_verify(app),
-                                                   fmhax::tool::add_bench(app)};
+                                                   fmhax::tool::add_bench(app), fmhax::tool::add_explore(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
