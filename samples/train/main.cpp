@@ -1,6 +1,10 @@
 /// Trains a byte-level transformer whose whole training step, attention backward included, is one replayed HIP graph.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -62,7 +66,7 @@ int main(int argc, char** argv) {
   try {
     return run_program(parse_options(argc, argv));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "train: {}\n", error.what());
+    std::fprintf(stderr, "train: %s\n", error.what());
     return 2;
   }
 }
