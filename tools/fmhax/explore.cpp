@@ -136,7 +136,7 @@ int run_faults(const ExploreFlags& flags) {
   Explorations explorations;
   std::vector<FaultSummary> summaries;
   for (Scenario* scenario : chosen_scenarios(explorations, flags.scenarios)) {
-    summaries.push_back(explorations.run_faults(*scenario));
+    summaries.push_back(explorations.run_faults(*scenario, flags.first));
   }
   bool passed = true;
   for (const FaultSummary& s : summaries) passed = passed && s.findings.empty();
@@ -179,9 +179,10 @@ Command add_explore(CLI::App& application) {
       "found, also with --drop-edge, where something should be.");
   app->add_option("--seeds", flags->seeds, "How many schedules to run, dealt to the scenarios in turn")
       ->capture_default_str();
-  app->add_option("--first", flags->first, "The first seed; a finding names its seed")->capture_default_str();
+  app->add_option("--first", flags->first, "The first seed; a finding names its seed. With --faults the only one")
+      ->capture_default_str();
   app->add_option("--scenario", flags->scenarios,
-                  "Only these: eager, replays, captures, destruction, pool, split, direct, allocators");
+                  "Only these: eager, replays, captures, destruction, pool, split, direct, update, allocators");
   app->add_option("--drop-edge", flags->dropped_edge,
                   "A:B, nodes as `fmhax plan` prints them: B no longer waits for A. Stops when a race between both is "
                   "found");

@@ -196,8 +196,11 @@ void ExploredCall::name_transfers(const void* address, const char* name) {
 
 /// Reports then call copies and sets as `fmhax plan` does.
 void ExploredCall::name_nodes() {
-  name_transfers(outputs_->data(), "poison");
-  if (workspace_) name_transfers(workspace_->data(), "poison");
+  name_transfers(outputs_->data(), "outputs");
+  if (workspace_) name_transfers(workspace_->data(), "workspace");
+  for (std::size_t at = 0; variant_lengths_ && at < variant_lengths_->bytes(); at += lengths_bytes_) {
+    name_transfers(variant_lengths_->data() + at, "lengths");
+  }
   detail::NodeList list;
   const detail::ExecutorState& state = *executor_->state();
   state.build_node_list(arguments_, detail::CallPart::preparation, nullptr,

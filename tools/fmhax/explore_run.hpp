@@ -68,13 +68,15 @@ class Explorations {
   std::vector<Edge> edges() const;
   const std::vector<std::unique_ptr<Scenario>>& scenarios() const { return scenarios_; }
   SeedResult run(Scenario& scenario, std::uint64_t seed);
-  FaultSummary run_faults(Scenario& scenario);
+  /// Fails every call that the seed's schedule makes, one in each run.
+  FaultSummary run_faults(Scenario& scenario, std::uint64_t seed);
 
  private:
   /// The n-th call, of one kind.
   struct Fault {
     enum class Of { hip, allocator_throws, allocator_null } of;
     std::uint64_t point;
+    std::uint64_t seed;
   };
 
   void forget_results();

@@ -238,6 +238,26 @@ class Split final : public Scenario {
   }
 };
 
+class Updates final : public Scenario {
+ public:
+  const char* name() const override { return "update"; }
+  const char* description() const override { return "one graph retargeted between two calls while its replays run"; }
+  void run(ExploredWorld& world, std::mt19937& random) override {
+    // Two calls of one problem, each with tensors, lengths, workspace and status of its own.
+    const std::array<ExploredCall*, 2> calls = {world.group.get(), world.group_host_function.get()};
+    std::unique_ptr<Graph> graph;
+    world.in_library([&] { graph = std::make_unique<Graph>(calls[0]->executor(), calls[0]->arguments()); });
+    for (std::size_t round = 0; round < 5; ++round) {
+      ExploredCall& call = *calls[round % 2];
+      const hipStream_t stream = world.streams[round % 2].get();
+      if (round > 0) world.in_library([&] { graph->update(call.arguments()); });
+      replay(world, call, *graph, any_variant(call, random), stream);
+      enqueue_eagerly(world, *world.wide, any_variant(*world.wide, random), world.streams[2].get());
+      if (random() % 2 == 0) replay(world, call, *graph, any_variant(call, random), stream);
+    }
+  }
+};
+
 class DirectDq final : public Scenario {
  public:
   explicit DirectDq(ExploredWorld& world) : graph_(world.direct->executor(), world.direct->arguments()) {}
@@ -300,6 +320,7 @@ std::vector<std::unique_ptr<Scenario>> make_scenarios(ExploredWorld& world) {
   all.push_back(std::make_unique<PoolReuse>());
   all.push_back(std::make_unique<Split>());
   all.push_back(std::make_unique<DirectDq>(world));
+  all.push_back(std::make_unique<Updates>());
   all.push_back(std::make_unique<Allocators>());
   return all;
 }
