@@ -11,11 +11,12 @@ namespace {
 using hiphost::Exploration;
 
 std::string* order = nullptr;
+char alphabet[] = "abcdefghijklmnopqrstuvwxyz";
 
-void append(void* letter) { order->push_back(static_cast<char>(reinterpret_cast<std::uintptr_t>(letter))); }
+void append(void* letter) { order->push_back(*static_cast<const char*>(letter)); }
 
 void enqueue_letter(hipStream_t stream, char letter) {
-  CHECK_OK(hipLaunchHostFunc(stream, append, reinterpret_cast<void*>(static_cast<std::uintptr_t>(letter))));
+  CHECK_OK(hipLaunchHostFunc(stream, append, &alphabet[letter - 'a']));
 }
 
 // Three streams with two letters each.
@@ -128,6 +129,7 @@ TEST_CASE("blocks run in other orders only where the kernel says that it allows 
 TEST_CASE("several host threads may enqueue and wait during an exploration") {
   Exploration exploration(3);
   std::vector<std::thread> threads;
+  threads.reserve(4);
   std::atomic<int> ran{0};
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {

@@ -98,6 +98,7 @@ CallArguments shapes_of(const Problem& p) {
 void place(const std::vector<TensorView*>& views, std::unique_ptr<ExploredMemory>& memory) {
   Parts parts;
   std::vector<std::size_t> offsets;
+  offsets.reserve(views.size());
   for (const TensorView* view : views) offsets.push_back(parts.add(element_count(*view) * sizeof(float)));
   memory = std::make_unique<ExploredMemory>(ExploredMemory::Kind::device, parts.total());
   for (std::size_t i = 0; i < views.size(); ++i) views[i]->data = memory->data() + offsets[i];

@@ -144,7 +144,7 @@ SeedResult Explorations::run(Scenario& scenario, std::uint64_t seed) {
 
 void Explorations::call_everything_again() {
   // Right away, on one stream that comes after what the scenario's streams were left with.
-  const hipStream_t stream = world_.streams.front().get();
+  hipStream_t stream = world_.streams.front().get();
   for (const verification::OwnedStream& other : world_.streams) {
     hipEvent_t event = nullptr;
     check_hip(hipEventCreateWithFlags(&event, hipEventDisableTiming), "hipEventCreateWithFlags");

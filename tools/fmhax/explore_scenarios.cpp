@@ -118,8 +118,8 @@ class TwoCaptures final : public Scenario {
     return "two captures, one of them with two calls on forked streams, replayed beside eager calls";
   }
   void run(ExploredWorld& world, std::mt19937& random) override {
-    const hipStream_t first = world.streams[0].get();
-    const hipStream_t second = world.streams[1].get();
+    hipStream_t first = world.streams[0].get();
+    hipStream_t second = world.streams[1].get();
     const Event fork, join;
     const Captured two_calls(first, [&] {
       fork.order(first, second);
@@ -152,8 +152,8 @@ class Destruction final : public Scenario {
     return "graphs, executables and executors destroyed while their work is in flight";
   }
   void run(ExploredWorld& world, std::mt19937& random) override {
-    const hipStream_t first = world.streams[0].get();
-    const hipStream_t second = world.streams[1].get();
+    hipStream_t first = world.streams[0].get();
+    hipStream_t second = world.streams[1].get();
     const std::size_t group = any_variant(*world.group, random);
     const std::size_t logical = any_variant(*world.logical, random);
     world.in_library([&] {
@@ -213,8 +213,8 @@ class Split final : public Scenario {
     return "preparation and kernels apart: on two streams with an event, and from lengths in host memory";
   }
   void run(ExploredWorld& world, std::mt19937& random) override {
-    const hipStream_t first = world.streams[0].get();
-    const hipStream_t second = world.streams[1].get();
+    hipStream_t first = world.streams[0].get();
+    hipStream_t second = world.streams[1].get();
     const Event prepared, finished;
     for (int round = 0; round < 2; ++round) {
       const std::size_t group = any_variant(*world.group, random);
@@ -225,7 +225,7 @@ class Split final : public Scenario {
       world.group->download(group, second);
       finished.order(second, first);
 
-      const hipStream_t third = world.streams[2].get();
+      hipStream_t third = world.streams[2].get();
       ExploredCall& call = *world.logical;
       const std::size_t logical = any_variant(call, random);
       call.upload(logical, third);
@@ -249,7 +249,7 @@ class Updates final : public Scenario {
     world.in_library([&] { graph = std::make_unique<Graph>(calls[0]->executor(), calls[0]->arguments()); });
     for (std::size_t round = 0; round < 5; ++round) {
       ExploredCall& call = *calls[round % 2];
-      const hipStream_t stream = world.streams[round % 2].get();
+      hipStream_t stream = world.streams[round % 2].get();
       if (round > 0) world.in_library([&] { graph->update(call.arguments()); });
       replay(world, call, *graph, any_variant(call, random), stream);
       enqueue_eagerly(world, *world.wide, any_variant(*world.wide, random), world.streams[2].get());
@@ -284,7 +284,7 @@ class Allocators final : public Scenario {
   const char* description() const override { return "workspace and pinned memory from the caller's allocators"; }
   void run(ExploredWorld& world, std::mt19937& random) override {
     ExploredCall& call = *world.own_allocators;
-    const hipStream_t stream = world.streams[0].get();
+    hipStream_t stream = world.streams[0].get();
     world.allocators.stream = stream;
     CallArguments arguments = call.arguments();
     arguments.workspace = nullptr;

@@ -11,14 +11,12 @@ namespace {
 constexpr std::uint32_t kBits = 64;
 constexpr std::size_t kMostReports = 64;
 
-AccessedRange described(const Access& access) {
-  return {reinterpret_cast<const void*>(access.begin), access.end - access.begin, access.is_write};
-}
+AccessedRange described(const Access& access) { return {access.begin, access.end - access.begin, access.is_write}; }
 
 std::string in_words(const std::string& task, const AccessedRange& range) {
   char text[96];
-  std::snprintf(text, sizeof text, " %s %zu bytes at %p", range.is_write ? "writes" : "reads", range.bytes,
-                range.begin);
+  std::snprintf(text, sizeof text, " %s %zu bytes at 0x%zx", range.is_write ? "writes" : "reads", range.bytes,
+                std::size_t{range.address});
   return task + text;
 }
 

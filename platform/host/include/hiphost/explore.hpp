@@ -20,7 +20,7 @@
 namespace hiphost {
 
 struct AccessedRange {
-  const void* begin = nullptr;
+  std::uintptr_t address = 0;
   std::size_t bytes = 0;
   bool is_write = false;
 };
