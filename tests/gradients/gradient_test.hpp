@@ -23,7 +23,8 @@ std::uint64_t test_seed();
 /// `plain`, or a twelfth of it in a build with a sanitizer; FMHAX_TEST_COUNT overrides both.
 std::uint64_t test_count(std::uint64_t plain);
 
-/// Names of the registered kernels that can run a problem on the current device.
+/// Names of the registered kernels that can run a problem on the current device; in a build with a sanitizer,
+/// where everything takes ten times as long, one of them, each in its turn.
 std::vector<std::string> kernels_for(const Problem& problem);
 
 /// A case of 2 query heads on 1 key head, head dimensions 40 and 24, BSHD or THD, scale 1/sqrt(hdim_q).
@@ -33,8 +34,8 @@ verification::Case group_case(const std::vector<std::int32_t>& lengths_q, const 
 /// Fits total, max_seqlen and batch to lengths.seqstart.
 void fit_capacity(verification::Case& c);
 
-/// Checks that every registered kernel, in every mode, computes the case in fp32, fp16 and bf16, deterministic
-/// and not.
+/// Checks that each of kernels_for, in every mode, computes the case in fp32, fp16 and bf16, deterministic and
+/// not.
 void check_everywhere(verification::Case c);
 
 /// Checks the case as it is, with the kernel that would be chosen or the named one.
