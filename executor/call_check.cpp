@@ -17,6 +17,7 @@ namespace {
 void check_pointer(const ExecutorState& state, const char* field, const void* pointer, const char* member = "") {
   hipPointerAttribute_t attributes{};
   const hipError_t error = hipPointerGetAttributes(&attributes, pointer);
+  if (error != hipSuccess && error != hipErrorInvalidValue) throw_hip_error(error, "hipPointerGetAttributes");
   if (error != hipSuccess) (void)hipGetLastError();
   if (error != hipSuccess || !is_device_memory(attributes)) {
     refuse(fmt::format("{}{} is {}, which is not device memory; allocate it with hipMalloc", field, member,

@@ -117,7 +117,8 @@ StagingBlock* StagingPool::take_finished() noexcept {
   StagingBlock** link = &in_flight_;
   while (*link != nullptr && unfinished < kUnfinishedToSkip) {
     StagingBlock* block = *link;
-    if (hipEventQuery(block->event) == hipErrorNotReady) {
+    // An error of the query says nothing of the work: the block stays in flight.
+    if (hipEventQuery(block->event) != hipSuccess) {
       ++unfinished;
       link = &block->next;
       continue;
