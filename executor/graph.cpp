@@ -55,6 +55,9 @@ class Graph::Impl {
   void build(const detail::NodeList& list, detail::GraphPieces& pieces, detail::AddedNodes& nodes) const;
   /// False when the executable has to be built anew.
   bool change_in_place(const detail::NodeList& list);
+  /// Makes the block keep the pieces alive.
+  static void carry(detail::StagingBlock& block, std::shared_ptr<void> pieces);
+  /// Gives the block, with the pieces, back to the pool for when its event has passed.
   void retire(detail::StagingLease lease, std::shared_ptr<void> pieces);
 
   std::shared_ptr<const detail::ExecutorState> state_;
@@ -130,21 +133,23 @@ void Graph::Impl::build(const detail::NodeList& list, detail::GraphPieces& piece
   pieces.workspace = workspace_;
 }
 
+void Graph::Impl::carry(detail::StagingBlock& block, std::shared_ptr<void> pieces) {
+  // What pinned_host_alloc gave goes with the pieces.
+  block.external =
+      std::make_shared<std::array<std::shared_ptr<void>, 2>>(std::array{std::move(block.external), std::move(pieces)});
+}
+
 void Graph::Impl::retire(detail::StagingLease lease, std::shared_ptr<void> pieces) {
   detail::StagingBlock* block = lease.detach();
-  // What pinned_host_alloc gave goes with the pieces.
-  if (pieces != nullptr)
-    block->external = std::make_shared<std::array<std::shared_ptr<void>, 2>>(
-        std::array{std::move(block->external), std::move(pieces)});
+  if (pieces != nullptr) carry(*block, std::move(pieces));
   state_->pool.release_after_event(block);
 }
 
 Graph::Impl::~Impl() {
   if (!is_fenced_) {
-    // Nothing tells when the last launch ends: given up rather than taken from under it.
-    (void)lease_.detach();
-    (void)former_lease_.detach();
-    (void)new std::array{std::shared_ptr<void>(pieces_), std::shared_ptr<void>(former_pieces_)};
+    // Nothing tells when the last launch ends: the blocks are given up with all that they carry.
+    if (former_lease_) carry(*former_lease_.detach(), former_pieces_);
+    carry(*lease_.detach(), pieces_);
     return;
   }
   // Launches may be in flight: the block whose event follows the last one carries everything until it has passed.

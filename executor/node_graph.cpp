@@ -114,7 +114,7 @@ AddedNodes add_to_graph(const NodeList& list, hipGraph_t graph, std::span<const 
     }
     const AddNode add = own_count > 0 ? AddNode{graph, own.data(), own_count}
                                       : AddNode{graph, roots.empty() ? nullptr : roots.data(), roots.size()};
-    const hipGraphNode_t handle = std::visit(add, node.operation);
+    hipGraphNode_t handle = std::visit(add, node.operation);
     added.by_kind[static_cast<std::size_t>(node.kind)] = handle;
     if (contains(sinks, node.kind)) added.sinks[added.sink_count++] = handle;
   }

@@ -30,7 +30,7 @@ hipError_t copy_async(const CopyWork& work, hipStream_t stream) {
     if (target->capture) return dispatch(rt, *target, CopyWork(work));
   }
   Ref<Task> task;
-  const hipError_t status = dispatch(rt, *target, std::move(staged), &task, std::move(staging));
+  const hipError_t status = dispatch(rt, *target, staged, &task, std::move(staging));
   if (status != hipSuccess || !must_wait) return status;
   const Device& device = target->device;
   lock.unlock();

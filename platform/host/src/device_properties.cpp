@@ -160,8 +160,6 @@ bool device_attribute(const hipDeviceProp_t& p, hipDeviceAttribute_t attribute, 
       value = p.memoryClockRate;
       return true;
     case hipDeviceAttributeMultiprocessorCount:
-      value = p.multiProcessorCount;
-      return true;
     case hipDeviceAttributePhysicalMultiProcessorCount:
       value = p.multiProcessorCount;
       return true;

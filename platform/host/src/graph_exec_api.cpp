@@ -26,7 +26,7 @@ hipError_t instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned long long
   auto retained = make_ref<Retained>(rt, *source);
   auto exec = std::make_unique<Exec>(std::move(nodes), flags, std::move(retained));
   *out = rt.execs.add(exec.get());
-  exec.release();
+  (void)exec.release();
   return hipSuccess;
 }
 

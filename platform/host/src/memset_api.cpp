@@ -21,7 +21,7 @@ hipError_t set_memory(SetWork&& work, hipStream_t stream, Waiting waiting) {
   if (sets_nothing(work)) return target->capture ? hipErrorInvalidValue : hipSuccess;
   if (const hipError_t status = check_set(rt, work); status != hipSuccess) return status;
   Ref<Task> task;
-  const hipError_t status = dispatch(rt, *target, std::move(work), &task);
+  const hipError_t status = dispatch(rt, *target, work, &task);
   if (status != hipSuccess || waiting == Waiting::kNo) return status;
   const Device& device = target->device;
   lock.unlock();

@@ -86,7 +86,7 @@ hipError_t hipUserObjectCreate(hipUserObject_t* object_out, void* ptr, hipHostFn
     auto object = std::make_unique<UserObject>(ptr, destroy, initialRefcount);
     Lock lock(rt.mutex);
     *object_out = rt.user_objects.add(object.get());
-    object.release();
+    (void)object.release();
     return hipSuccess;
   });
 }

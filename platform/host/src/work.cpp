@@ -63,6 +63,8 @@ void call_guarded(Device& device, F&& f) noexcept {
 
 }  // namespace
 
+// No alternative's construction throws, so no Work is ever valueless and std::visit does not throw.
+// NOLINTNEXTLINE(bugprone-exception-escape)
 TaskKind task_kind(const Work& work) noexcept {
   return std::visit(Overloaded{
                         [](const CopyWork&) { return TaskKind::kBounded; },
@@ -83,6 +85,7 @@ const char* work_name(const Work& work) noexcept {
   return kNames[work.index()];
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): as above
 void run_work(const Work& work, Device& device) noexcept {
   std::visit(Overloaded{
                  [](const CopyWork& w) { copy(w); },
