@@ -27,6 +27,9 @@ std::uint64_t test_count(std::uint64_t plain);
 /// where everything takes ten times as long, one of them, each in its turn.
 std::vector<std::string> kernels_for(const Problem& problem);
 
+/// fp32, fp16 and bf16; in a build with a sanitizer one of them, each in its turn.
+std::vector<DataType> dtypes_to_test();
+
 /// A case of 2 query heads on 1 key head, head dimensions 40 and 24, BSHD or THD, scale 1/sqrt(hdim_q).
 verification::Case batch_case(std::int64_t batch, std::int64_t seqlen_q, std::int64_t seqlen_k, Mask mask = {});
 verification::Case group_case(const std::vector<std::int32_t>& lengths_q, const std::vector<std::int32_t>& lengths_k,
@@ -34,8 +37,7 @@ verification::Case group_case(const std::vector<std::int32_t>& lengths_q, const 
 /// Fits total, max_seqlen and batch to lengths.seqstart.
 void fit_capacity(verification::Case& c);
 
-/// Checks that each of kernels_for, in every mode, computes the case in fp32, fp16 and bf16, deterministic and
-/// not.
+/// Checks that each of kernels_for, in every mode, computes the case in each of dtypes_to_test, deterministic and not.
 void check_everywhere(verification::Case c);
 
 /// Checks the case as it is, with the kernel that would be chosen or the named one.
