@@ -232,6 +232,9 @@ std::int64_t workspace_size(const WorkspaceSpec& spec, const Problem& problem) {
 std::int64_t workspace_size(const WorkspaceSpec& spec, const Problem& problem, const std::int32_t* seqstart_q,
                             const std::int32_t* seqstart_k) {
   check_arguments(spec, problem);
+  // Sizes follow from physical lengths; the logical ones are not given here.
+  Problem physical = problem;
+  physical.logical_lengths = LogicalLengths::none;
   SequenceLengths lengths;
   lengths.seqstart_q = seqstart_q;
   lengths.seqstart_k = seqstart_k;
@@ -240,16 +243,15 @@ std::int64_t workspace_size(const WorkspaceSpec& spec, const Problem& problem, c
       throw Error(ErrorCode::invalid_argument, fmt::format("{} is null, but must be int32[batch + 1] in group mode",
                                                            seqstart_q == nullptr ? "seqstart_q" : "seqstart_k"));
     }
-    Problem physical = problem;
-    physical.logical_lengths = LogicalLengths::none;
     const CallStatus status = check_lengths(physical, lengths);
     if (status.code != StatusCode::ok) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("seqstart_{}: {}", status.side == SequenceSide::q ? "q" : "k", to_string(status)));
     }
   }
-  return value_or_throw(host_size(spec, problem.batch) + exact_elements(spec, problem, lengths) * spec.acc_element_size,
-                        "the workspace's size", problem);
+  return value_or_throw(
+      host_size(spec, problem.batch) + exact_elements(spec, physical, lengths) * spec.acc_element_size,
+      "the workspace's size", problem);
 }
 
 std::int64_t rectangular_workspace_size(const WorkspaceSpec& spec, const Problem& problem) {

@@ -74,6 +74,16 @@ TEST_CASE("deterministic group mode: ceil(seqlen_k / kN0) splits for each sequen
   CHECK(workspace_size(spec, problem, starts(seqlens_q).data(), starts(seqlens_k).data()) == 48 + 134400);
 }
 
+TEST_CASE("logical lengths change no size and are not asked for") {
+  Problem p = group_problem({3, 200, 0}, {70, 64, 5}, 2, 8);
+  const WorkspaceSpec spec = spec_for(p, true);
+  const std::int64_t bytes = workspace_size(spec, p, starts({3, 200, 0}).data(), starts({70, 64, 5}).data());
+  for (const LogicalLengths kind : {LogicalLengths::per_sequence, LogicalLengths::cumulative}) {
+    p.logical_lengths = kind;
+    CHECK(workspace_size(spec, p, starts({3, 200, 0}).data(), starts({70, 64, 5}).data()) == bytes);
+  }
+}
+
 TEST_CASE("very different lengths take a sixth of the rectangular layout") {
   const std::vector<std::int32_t> seqlens{2048, 512, 512, 128, 64, 1, 0};
   const Problem problem = group_problem(seqlens, seqlens, 16, 128);
