@@ -17,13 +17,13 @@ enum class Config : std::int32_t { general = 1, persistent = 2, direct = 3 };
 
 const char* unsupported_feature(const Problem& p) {
   if (p.hdim_q > kMaxHdim || p.hdim_v > kMaxHdim) return "head dimensions above 256 are not supported";
-  if (p.bias != BiasKind::none) return "bias is not implemented yet";
-  if (p.has_dbias) return "dbias is not implemented yet";
-  if (p.has_dropout) return "dropout is not implemented yet";
-  if (p.stores_random_values) return "storing random values is not implemented yet";
-  if (p.has_sink) return "the attention sink is not implemented yet";
-  if (p.has_softcap) return "logit soft-cap is not implemented yet";
-  if (p.has_dlse) return "a gradient through LSE is not implemented yet";
+  if (p.bias != BiasKind::none) return "the CPU kernels have no bias";
+  if (p.has_dbias) return "the CPU kernels have no dbias";
+  if (p.has_dropout) return "the CPU kernels have no dropout";
+  if (p.stores_random_values) return "the CPU kernels store no random values";
+  if (p.has_sink) return "the CPU kernels have no attention sink";
+  if (p.has_softcap) return "the CPU kernels have no logit soft-cap";
+  if (p.has_dlse) return "the CPU kernels take no gradient through LSE";
   return nullptr;
 }
 

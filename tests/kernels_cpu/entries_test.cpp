@@ -102,7 +102,7 @@ TEST_CASE("the best entry uses the highest instruction set that is allowed") {
   CHECK(name.find(isas[static_cast<int>(allowed_isa())]) != std::string::npos);
 }
 
-TEST_CASE("features that are not implemented are refused with a reason") {
+TEST_CASE("features that the kernels do not have are refused with a reason") {
   const auto is_refused = [](auto&& change) {
     Problem p = small_problem();
     change(p);
