@@ -22,8 +22,18 @@ enum class Keepalive {
   host_function  ///< a host function at the tail hands the staging over at once; costs tens of µs on a GPU
 };
 
+/// Who turns sequence lengths into the workspace's metadata.
+enum class MetadataPath {
+  /// Copies to pinned memory, a host function, a copy back: any kernel, hidden behind 50 µs of other work (default).
+  /// Graphs take the device path by themselves on a runtime whose graphs don't run host functions rightly.
+  host,
+  /// One kernel that also zeroes dq_acc: no host node, no copy, no staging. For entries with KernelRole::prepare.
+  device
+};
+
 struct ExecutorOptions {
   Keepalive keepalive = Keepalive::event;
+  MetadataPath metadata_path = MetadataPath::host;
   std::string kernel;  ///< use this registered entry and no other; empty: the best one
   /// Called once for each eager call whose arguments bring no workspace, and once for each graph or
   /// captured call. Returns `bytes` of device memory, 16-byte aligned, that stay valid until the enqueued
@@ -45,7 +55,9 @@ class ExecutorState;
 /// Nothing here waits for the device.
 class Executor {
  public:
-  /// Plans for the current device. Throws Error(invalid_argument, unsupported, hip).
+  /// Plans for the current device. Throws Error(invalid_argument, unsupported, hip); unsupported also when the entry
+  /// has no kernel for MetadataPath::device. The first plan of a process that packs on the host tries on a stream of
+  /// its own, and waits for it, whether graphs run host functions.
   explicit Executor(const Problem& problem, ExecutorOptions options = {});
 
   const Problem& problem() const noexcept;

@@ -4,6 +4,7 @@
 #include "fmhax/error.hpp"
 #include "fmhax/executor.hpp"
 #include "fmhax/graph.hpp"
+#include "fmhax/graph_cache.hpp"
 #include "fmhax/problem.hpp"
 #include "fmhax/registry.hpp"
 #include "fmhax/status.hpp"

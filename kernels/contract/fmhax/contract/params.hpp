@@ -65,6 +65,10 @@ struct KernelParams {
   const std::int64_t* dq_acc_offsets = nullptr;  ///< group mode only
   void* dq_acc = nullptr;
   CallStatus* status = nullptr;  ///< may be null
+  // For prepare alone.
+  void* metadata = nullptr;       ///< the head of the workspace, to be written: what nsplits points to
+  std::int64_t dq_acc_bytes = 0;  ///< room behind dq_acc
+  bool zero_dq_acc = false;       ///< what the kernels will use of dq_acc has to be zeroed
 };
 
 }  // namespace fmhax
