@@ -77,8 +77,9 @@ Capture capture_of(hipStream_t stream) {
   return capture;
 }
 
-StagingLease take_staging(const ExecutorState& state, const CallArguments& arguments, CallPart part) {
-  const bool packs = state.has_host_chain && part != CallPart::kernels;
+StagingLease take_staging(const ExecutorState& state, const CallArguments& arguments, CallPart part,
+                          MetadataPath path) {
+  const bool packs = state.packs_lengths && path == MetadataPath::host && part != CallPart::kernels;
   if (!packs && !arguments.status) return {};
   StagingLease lease(state.pool.acquire(packs ? state.staging.bytes : 0, state.options.pinned_host_alloc));
   lease->status = arguments.status.shared();
@@ -93,6 +94,7 @@ void enqueue_call(const ExecutorState& state, CallArguments arguments, CallPart 
   check_stream(state, stream);
   const DeviceGuard guard(state.traits.device);
   const Capture capture = capture_of(stream);
+  const MetadataPath path = state.metadata_path(capture.active);
 
   const bool allocates = part == CallPart::all && arguments.workspace == nullptr && state.workspace_bytes > 0 &&
                          state.options.workspace_alloc != nullptr;
@@ -113,10 +115,12 @@ void enqueue_call(const ExecutorState& state, CallArguments arguments, CallPart 
     }
     check_call(state, arguments, use);
   }
-  StagingLease lease = take_staging(state, arguments, part);
+  StagingLease lease = take_staging(state, arguments, part, path);
   NodeList list;
-  const std::int64_t dq_acc_bytes = zeroed_by_allocator ? 0 : state.workspace_bytes - state.metadata_bytes;
-  state.build_node_list(arguments, part, lease ? lease->memory : nullptr, dq_acc_bytes, list);
+  state.build_node_list(
+      arguments,
+      {.part = part, .path = path, .staging = lease ? lease->memory : nullptr, .zeroes_dq_acc = !zeroed_by_allocator},
+      list);
   if (list.empty()) return;
   if (capture.active) {
     record(list, std::move(lease), stream);
@@ -142,7 +146,7 @@ void prepare_from_host(const ExecutorState& state, const CallArguments& argument
 
   StagingLease lease;
   NodeList list;
-  if (state.has_host_chain) {
+  if (state.packs_lengths) {
     lease = StagingLease(state.pool.acquire(state.staging.metadata_bytes, state.options.pinned_host_alloc));
     lease->status = arguments.status.shared();
     (void)pack_workspace_host(state.spec, state.problem, host_lengths, lease->memory, needed - state.metadata_bytes);

@@ -23,8 +23,8 @@ void enqueue_call(const ExecutorState& state, CallArguments arguments, CallPart 
 void prepare_from_host(const ExecutorState& state, const CallArguments& arguments, const SequenceLengths& host_lengths,
                        hipStream_t stream);
 
-/// The staging that a call or graph needs: with the pack job written when there is a host chain, empty when nothing has
+/// The staging that a call or graph needs: with the pack job written when a host function packs, empty when nothing has
 /// to be kept alive.
-StagingLease take_staging(const ExecutorState& state, const CallArguments& arguments, CallPart part);
+StagingLease take_staging(const ExecutorState& state, const CallArguments& arguments, CallPart part, MetadataPath path);
 
 }  // namespace fmhax::detail

@@ -57,13 +57,13 @@ void Executor::enqueue_forward(const CallArguments& arguments, hipStream_t strea
 
 std::string Executor::describe_nodes() const {
   detail::NodeList list;
-  state_->build_node_list({}, CallPart::all, nullptr, state_->workspace_bytes - state_->metadata_bytes, list);
+  state_->build_node_list({}, {.path = state_->options.metadata_path}, list);
   return detail::describe(list);
 }
 
 std::string Executor::dot() const {
   detail::NodeList list;
-  state_->build_node_list({}, CallPart::all, nullptr, state_->workspace_bytes - state_->metadata_bytes, list);
+  state_->build_node_list({}, {.path = state_->options.metadata_path}, list);
   return detail::dot(list);
 }
 

@@ -4,8 +4,11 @@
 #include <cstring>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "hip_calls.hpp"
 #include "hip_compat.hpp"
+#include "runtime_probe.hpp"
 #include "side_lane.hpp"
 
 namespace fmhax::detail {
@@ -18,6 +21,11 @@ const Problem& validated(const Problem& problem) {
 
 TensorRef tensor_ref(const TensorView& view) {
   return {view.data, view.stride_batch, view.stride_seqlen, view.stride_nhead};
+}
+
+bool has_role(const KernelEntry& entry, KernelRole role, const KernelParams& params, const DeviceTraits& traits) {
+  KernelLaunch launch;
+  return entry.form_launch(role, traits, params, launch);
 }
 
 }  // namespace
@@ -43,10 +51,30 @@ ExecutorState::ExecutorState(const Problem& given, ExecutorOptions given_options
       staging(staging_layout(spec, problem)),
       metadata_bytes(workspace_host_size(spec, problem.batch)),
       workspace_bytes(workspace_size(spec, problem)),
-      has_host_chain(!spec.writes_dq_directly &&
-                     (problem.is_group_mode || problem.logical_lengths != LogicalLengths::none)),
+      packs_lengths(!spec.writes_dq_directly &&
+                    (problem.is_group_mode || problem.logical_lengths != LogicalLengths::none)),
+      has_prepare_kernel(has_role(choice.entry(), KernelRole::prepare, kernel_params({}), traits)),
       pool(StagingPool::of_device(traits.device)) {
-  if (has_host_chain) make_side_lanes(traits.device);
+  if (options.metadata_path == MetadataPath::device && !spec.writes_dq_directly && !has_prepare_kernel) {
+    throw Error(ErrorCode::unsupported, fmt::format("options.metadata_path is device, but kernel '{}' has none that "
+                                                    "prepares the workspace; use MetadataPath::host",
+                                                    choice.entry().name));
+  }
+  if (options.metadata_path == MetadataPath::host && packs_lengths) {
+    make_side_lanes(traits.device);
+    (void)graphs_run_host_functions();  // tried now, since calls must not wait
+  }
+}
+
+MetadataPath ExecutorState::metadata_path(bool in_graph) const {
+  if (options.metadata_path == MetadataPath::device || !in_graph || !packs_lengths || graphs_run_host_functions()) {
+    return options.metadata_path;
+  }
+  if (has_prepare_kernel) return MetadataPath::device;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("this runtime's graphs don't run host functions, and kernel '{}' can't prepare the workspace "
+                          "without them; enqueue on a stream that is not capturing",
+                          choice.entry().name));
 }
 
 KernelParams ExecutorState::kernel_params(const CallArguments& arguments) const {
@@ -73,6 +101,8 @@ KernelParams ExecutorState::kernel_params(const CallArguments& arguments) const 
           reinterpret_cast<const std::int64_t*>(base + dq_acc_offsets_position(spec, problem.batch));
     }
     params.dq_acc = base + metadata_bytes;
+    params.metadata = base;
+    params.dq_acc_bytes = arguments.workspace_bytes - metadata_bytes;
   }
   return params;
 }
@@ -89,39 +119,53 @@ void ExecutorState::add_zero(const CallArguments& arguments, std::int64_t dq_acc
   list.add(NodeKind::zero, SetNode{dq_acc, 0, static_cast<std::size_t>(dq_acc_bytes) / sizeof(std::uint32_t)});
 }
 
-void ExecutorState::build_node_list(const CallArguments& arguments, CallPart part, void* staging_memory,
-                                    std::int64_t dq_acc_bytes, NodeList& list) const {
-  const bool prepares = part != CallPart::kernels && !spec.writes_dq_directly;
-  if (prepares && has_host_chain) {
-    auto* base = static_cast<std::byte*>(staging_memory);
-    const auto at = [base](std::size_t position) { return base != nullptr ? base + position : nullptr; };
-    const auto fetch = [&](NodeKind kind, const std::int32_t* source, std::size_t position, std::size_t bytes) {
-      if (bytes > 0) list.add(kind, CopyNode{at(position), source, bytes, hipMemcpyDeviceToHost});
-    };
-    const SequenceLengths& lengths = arguments.lengths;
-    const bool cumulative = problem.logical_lengths == LogicalLengths::cumulative;
-    fetch(NodeKind::fetch_q, lengths.seqstart_q, staging.seqstart_q, staging.seqstart_bytes);
-    fetch(NodeKind::fetch_k, lengths.seqstart_k, staging.seqstart_k, staging.seqstart_bytes);
-    fetch(NodeKind::fetch_logical_q, cumulative ? lengths.cu_seqlen_q : lengths.seqlen_q, staging.logical_q,
-          staging.logical_bytes);
-    fetch(NodeKind::fetch_logical_k, cumulative ? lengths.cu_seqlen_k : lengths.seqlen_k, staging.logical_k,
-          staging.logical_bytes);
-    list.add(NodeKind::pack, HostNode{[](void* job) { run_pack_job(job); }, base});
-    list.add(NodeKind::upload,
-             CopyNode{arguments.workspace, at(staging.metadata), staging.metadata_bytes, hipMemcpyHostToDevice});
-  }
-  if (prepares && !has_host_chain) add_batch_metadata(arguments, list);
-  if (prepares) add_zero(arguments, dq_acc_bytes, list);
-  if (part == CallPart::preparation) return;
-  const KernelParams params = kernel_params(arguments);
-  const auto add_kernel = [&](NodeKind kind, KernelRole role) {
-    KernelLaunch& launch = list.add_kernel(kind);
-    const bool has_role = choice.entry().form_launch(role, traits, params, launch);
-    if (!has_role || launch.grid[0] == 0) list.drop_last();
+void ExecutorState::add_host_chain(const CallArguments& arguments, void* staging_memory, NodeList& list) const {
+  auto* base = static_cast<std::byte*>(staging_memory);
+  const auto at = [base](std::size_t position) { return base != nullptr ? base + position : nullptr; };
+  const auto fetch = [&](NodeKind kind, const std::int32_t* source, std::size_t position, std::size_t bytes) {
+    if (bytes > 0) list.add(kind, CopyNode{at(position), source, bytes, hipMemcpyDeviceToHost});
   };
-  add_kernel(NodeKind::dot_do_o, KernelRole::dot_do_o);
-  add_kernel(NodeKind::dq_dk_dv, KernelRole::dq_dk_dv);
-  add_kernel(NodeKind::convert_dq, KernelRole::convert_dq);
+  const SequenceLengths& lengths = arguments.lengths;
+  const bool cumulative = problem.logical_lengths == LogicalLengths::cumulative;
+  fetch(NodeKind::fetch_q, lengths.seqstart_q, staging.seqstart_q, staging.seqstart_bytes);
+  fetch(NodeKind::fetch_k, lengths.seqstart_k, staging.seqstart_k, staging.seqstart_bytes);
+  fetch(NodeKind::fetch_logical_q, cumulative ? lengths.cu_seqlen_q : lengths.seqlen_q, staging.logical_q,
+        staging.logical_bytes);
+  fetch(NodeKind::fetch_logical_k, cumulative ? lengths.cu_seqlen_k : lengths.seqlen_k, staging.logical_k,
+        staging.logical_bytes);
+  list.add(NodeKind::pack, HostNode{[](void* job) { run_pack_job(job); }, base});
+  list.add(NodeKind::upload,
+           CopyNode{arguments.workspace, at(staging.metadata), staging.metadata_bytes, hipMemcpyHostToDevice});
+}
+
+void ExecutorState::add_kernel(NodeKind kind, KernelRole role, const KernelParams& params, NodeList& list) const {
+  KernelLaunch& launch = list.add_kernel(kind);
+  const bool has_role = choice.entry().form_launch(role, traits, params, launch);
+  if (!has_role || launch.grid[0] == 0) list.drop_last();
+}
+
+void ExecutorState::add_preparation(const CallArguments& arguments, const Building& how, NodeList& list) const {
+  if (how.path == MetadataPath::device) {
+    KernelParams params = kernel_params(arguments);
+    params.zero_dq_acc = how.zeroes_dq_acc && spec.needs_zero_dq_acc;
+    add_kernel(NodeKind::prepare, KernelRole::prepare, params, list);
+    return;
+  }
+  if (packs_lengths) {
+    add_host_chain(arguments, how.staging, list);
+  } else {
+    add_batch_metadata(arguments, list);
+  }
+  if (how.zeroes_dq_acc) add_zero(arguments, workspace_bytes - metadata_bytes, list);
+}
+
+void ExecutorState::build_node_list(const CallArguments& arguments, const Building& how, NodeList& list) const {
+  if (how.part != CallPart::kernels && !spec.writes_dq_directly) add_preparation(arguments, how, list);
+  if (how.part == CallPart::preparation) return;
+  const KernelParams params = kernel_params(arguments);
+  add_kernel(NodeKind::dot_do_o, KernelRole::dot_do_o, params, list);
+  add_kernel(NodeKind::dq_dk_dv, KernelRole::dq_dk_dv, params, list);
+  add_kernel(NodeKind::convert_dq, KernelRole::convert_dq, params, list);
 }
 
 }  // namespace fmhax::detail

@@ -30,14 +30,24 @@ class ExecutorState {
   const StagingLayout staging;
   const std::int64_t metadata_bytes;
   const std::int64_t workspace_bytes;  ///< for the capacity
-  /// The lengths come from the device and the kernels read metadata made from them.
-  const bool has_host_chain;
+  /// The kernels read metadata, and they are made from lengths in device memory.
+  const bool packs_lengths;
+  const bool has_prepare_kernel;
   StagingPool& pool;
 
-  /// Fills `list` with one call. `staging` is needed where the host chain is; `arguments` may be empty when the list
-  /// is only printed. dq_acc_bytes is how much of the accumulator to zero.
-  void build_node_list(const CallArguments& arguments, CallPart part, void* staging, std::int64_t dq_acc_bytes,
-                       NodeList& list) const;
+  /// How a call's metadata are made. Graphs whose host functions don't run take the device path, or are refused with
+  /// Error(unsupported) where the kernels have none.
+  MetadataPath metadata_path(bool in_graph) const;
+
+  /// Fills `list` with one call. `staging` is needed where a host function packs; `arguments` may be empty when the
+  /// list is only printed. zeroes_dq_acc is false where the accumulator is known to be zero.
+  struct Building {
+    CallPart part = CallPart::all;
+    MetadataPath path = MetadataPath::host;
+    void* staging = nullptr;
+    bool zeroes_dq_acc = true;
+  };
+  void build_node_list(const CallArguments& arguments, const Building& how, NodeList& list) const;
 
   /// The metadata of batch mode without logical lengths, one constant.
   void add_batch_metadata(const CallArguments& arguments, NodeList& list) const;
@@ -45,6 +55,13 @@ class ExecutorState {
   void add_zero(const CallArguments& arguments, std::int64_t dq_acc_bytes, NodeList& list) const;
 
   KernelParams kernel_params(const CallArguments& arguments) const;
+
+ private:
+  /// Everything before the kernels.
+  void add_preparation(const CallArguments& arguments, const Building& how, NodeList& list) const;
+  void add_host_chain(const CallArguments& arguments, void* staging, NodeList& list) const;
+  /// Adds nothing where there is nothing to launch.
+  void add_kernel(NodeKind kind, KernelRole role, const KernelParams& params, NodeList& list) const;
 };
 
 /// The problem's traits of the current device.

@@ -61,6 +61,7 @@ class Graph::Impl {
   void retire(detail::StagingLease lease, std::shared_ptr<void> pieces);
 
   std::shared_ptr<const detail::ExecutorState> state_;
+  const MetadataPath path_;
   mutable std::mutex mutex_;
   StatusBuffer status_;
   std::shared_ptr<void> workspace_;  ///< the graph's own; freed with the last pieces that use it
@@ -78,16 +79,15 @@ class Graph::Impl {
 };
 
 Graph::Impl::Impl(std::shared_ptr<const detail::ExecutorState> state, CallArguments arguments)
-    : state_(std::move(state)) {
+    : state_(std::move(state)), path_(state_->metadata_path(true)) {
   const detail::DeviceGuard guard(state_->traits.device);
   const detail::RelaxedCapture relaxed;
   state_->pool.collect();
   complete(arguments);
   (void)detail::node_parameters_can_be_changed();  // tried now, since update() must not wait
-  lease_ = detail::take_staging(*state_, arguments, detail::CallPart::all);
+  lease_ = detail::take_staging(*state_, arguments, detail::CallPart::all, path_);
   detail::NodeList list;
-  state_->build_node_list(arguments, detail::CallPart::all, lease_->memory,
-                          state_->workspace_bytes - state_->metadata_bytes, list);
+  state_->build_node_list(arguments, {.path = path_, .staging = lease_->memory}, list);
   auto pieces = std::make_shared<detail::GraphPieces>();
   build(list, *pieces, nodes_);
   pieces_ = std::move(pieces);
@@ -186,10 +186,9 @@ void Graph::Impl::update(CallArguments arguments) {
   complete(arguments);
   status_ = old_status;  // until nothing can fail any more
 
-  detail::StagingLease lease = detail::take_staging(*state_, arguments, detail::CallPart::all);
+  detail::StagingLease lease = detail::take_staging(*state_, arguments, detail::CallPart::all, path_);
   detail::NodeList list;
-  state_->build_node_list(arguments, detail::CallPart::all, lease->memory,
-                          state_->workspace_bytes - state_->metadata_bytes, list);
+  state_->build_node_list(arguments, {.path = path_, .staging = lease->memory}, list);
   std::shared_ptr<detail::GraphPieces> rebuilt;
   if (!change_in_place(list)) {
     rebuilt = std::make_shared<detail::GraphPieces>();

@@ -15,8 +15,8 @@ void restore_dependencies() noexcept { dropped_dependencies.fill(0); }
 
 const char* to_string(NodeKind kind) noexcept {
   static constexpr std::array<const char*, kNodeKinds> kNames = {
-      "fetch_q",     "fetch_k", "fetch_logical_q", "fetch_logical_k", "pack",      "upload",
-      "set_nsplits", "zero",    "dot_do_o",        "dq_dk_dv",        "convert_dq"};
+      "fetch_q",     "fetch_k", "fetch_logical_q", "fetch_logical_k", "pack",     "upload",
+      "set_nsplits", "zero",    "prepare",         "dot_do_o",        "dq_dk_dv", "convert_dq"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -28,6 +28,7 @@ NodeSet direct_dependencies(NodeKind kind) noexcept {
     case NodeKind::fetch_logical_k:
     case NodeKind::set_nsplits:
     case NodeKind::zero:
+    case NodeKind::prepare:
     case NodeKind::dot_do_o:
       return 0;
     case NodeKind::pack:
@@ -35,7 +36,7 @@ NodeSet direct_dependencies(NodeKind kind) noexcept {
     case NodeKind::upload:
       return node_set(NodeKind::pack);
     case NodeKind::dq_dk_dv:
-      return node_set(NodeKind::upload, NodeKind::set_nsplits, NodeKind::zero, NodeKind::dot_do_o);
+      return node_set(NodeKind::upload, NodeKind::set_nsplits, NodeKind::zero, NodeKind::prepare, NodeKind::dot_do_o);
     case NodeKind::convert_dq:
       return node_set(NodeKind::dq_dk_dv);
   }

@@ -24,11 +24,12 @@ enum class NodeKind : std::uint8_t {
   upload,
   set_nsplits,  ///< batch mode: the metadata are one constant
   zero,
+  prepare,  ///< MetadataPath::device: all of the above in one kernel
   dot_do_o,
   dq_dk_dv,
   convert_dq
 };
-inline constexpr std::size_t kNodeKinds = 11;
+inline constexpr std::size_t kNodeKinds = 12;
 
 const char* to_string(NodeKind kind) noexcept;
 
@@ -104,7 +105,7 @@ class NodeList {
   Node& append(NodeKind kind);
   NodeSet present_dependencies(NodeKind kind) const noexcept;
 
-  static constexpr std::size_t kMaxKernels = 3;
+  static constexpr std::size_t kMaxKernels = 4;
   std::array<Node, kNodeKinds> nodes_{};
   std::array<KernelLaunch, kMaxKernels> launches_;
   std::size_t count_ = 0;

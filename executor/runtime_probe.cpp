@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "hip_calls.hpp"
 #include "node_walk.hpp"
@@ -34,11 +35,15 @@ class Trial {
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  bool succeeds() {
-    NodeList old_list;
-    fill(old_list, 0, kOld, old_count_);
-    const AddedNodes nodes = add_to_graph(old_list, graph_, {});
-    FMHAX_HIP(hipGraphInstantiate, &executable_, graph_, nullptr, nullptr, 0);
+  /// The host function runs with every launch.
+  bool runs_host_functions() {
+    instantiate();
+    return old_count_ == 0 && launch_sets(0, kOld) && old_count_ == 1 && launch_sets(0, kOld) && old_count_ == 2;
+  }
+
+  /// Changed nodes do what they were changed to.
+  bool changes_nodes() {
+    const AddedNodes nodes = instantiate();
     if (!launch_sets(0, kOld) || old_count_ != 1) return false;
     NodeList new_list;
     fill(new_list, 1, kNew, new_count_);
@@ -47,6 +52,13 @@ class Trial {
   }
 
  private:
+  AddedNodes instantiate() {
+    NodeList list;
+    fill(list, 0, kOld, old_count_);
+    const AddedNodes nodes = add_to_graph(list, graph_, {});
+    FMHAX_HIP(hipGraphInstantiate, &executable_, graph_, nullptr, nullptr, 0);
+    return nodes;
+  }
   void fill(NodeList& list, std::size_t word, std::uint32_t value, std::atomic<int>& count) const {
     // Kinds in an order that makes each wait for the one before.
     list.add(NodeKind::zero, SetNode{device_ + word, value, 1});
@@ -69,21 +81,40 @@ class Trial {
   std::atomic<int> new_count_{0};
 };
 
+bool is_set(const char* variable) {
+  // Nothing in the library sets environment variables.
+  const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
+  return value != nullptr && std::strcmp(value, "1") == 0;
+}
+
+/// Nothing when the trial could not be made.
+std::optional<bool> verdict(bool (Trial::*question)()) noexcept {
+  try {
+    const RelaxedCapture relaxed;
+    Trial trial;
+    return (trial.*question)();
+  } catch (...) {
+    (void)hipGetLastError();
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 bool node_parameters_can_be_changed() noexcept {
-  static const bool can = [] {
-    const char* rebuild = std::getenv("FMHAX_REBUILD_GRAPHS");
-    if (rebuild != nullptr && std::strcmp(rebuild, "1") == 0) return false;
-    try {
-      const RelaxedCapture relaxed;
-      Trial trial;
-      return trial.succeeds();
-    } catch (...) {
-      return false;
-    }
-  }();
+  static const bool can = !is_set("FMHAX_REBUILD_GRAPHS") && verdict(&Trial::changes_nodes).value_or(false);
   return can;
+}
+
+bool graphs_run_host_functions() noexcept {
+  enum Known : int { untried, yes, no };
+  static std::atomic<int> known{is_set("FMHAX_NO_GRAPH_HOST_FUNCTIONS") ? no : untried};
+  if (known == untried) {
+    // Several threads may try at once, and find the same.
+    const std::optional<bool> found = verdict(&Trial::runs_host_functions);
+    if (found) known = *found ? yes : no;
+  }
+  return known == yes;
 }
 
 }  // namespace fmhax::detail

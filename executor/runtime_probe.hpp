@@ -8,4 +8,9 @@ namespace fmhax::detail {
 /// first time. False when the trial itself fails, or with FMHAX_REBUILD_GRAPHS=1 in the environment.
 bool node_parameters_can_be_changed() noexcept;
 
+/// Whether a host function in a graph runs once with each launch and at no other time: some runtimes refuse it, or run
+/// it while the graph is built. Tried once per process in the same way. False when the trial itself fails (then the
+/// next call tries again), or with FMHAX_NO_GRAPH_HOST_FUNCTIONS=1 in the environment.
+bool graphs_run_host_functions() noexcept;
+
 }  // namespace fmhax::detail

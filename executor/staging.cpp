@@ -3,8 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "fmhax/contract/status_access.hpp"
 #include "fmhax/workspace.hpp"
-#include "status_access.hpp"
 
 namespace fmhax::detail {
 

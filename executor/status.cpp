@@ -4,8 +4,8 @@
 
 #include <new>
 
+#include "fmhax/contract/status_access.hpp"
 #include "hip_calls.hpp"
-#include "status_access.hpp"
 
 namespace fmhax {
 
@@ -21,6 +21,6 @@ StatusBuffer StatusBuffer::create() {
   return buffer;
 }
 
-CallStatus StatusBuffer::read() const noexcept { return status_ ? detail::load_status(*status_) : CallStatus{}; }
+CallStatus StatusBuffer::read() const noexcept { return status_ ? load_status(*status_) : CallStatus{}; }
 
 }  // namespace fmhax

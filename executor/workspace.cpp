@@ -76,10 +76,7 @@ Checked splits_of(const WorkspaceSpec& spec, const Problem& problem, std::int64_
   if (tiles.overflow || spec.is_group_mode || !spec.is_persistent || tiles.value == 0) return tiles;
   tiles.overflow = (tiles * problem.batch * problem.nhead_k + spec.workers + seqlen_k + spec.kN0).overflow;
   if (tiles.overflow) return tiles;  // persistent_schedule() would wrap
-  const PersistentSchedule s = persistent_schedule(spec, problem.batch, problem.nhead_k, seqlen_k);
-  if (s.jobs_per_worker % s.jobs_per_head == 0) return 1;
-  if (s.jobs_per_head % s.jobs_per_worker == 0) return s.jobs_per_head / s.jobs_per_worker;
-  return 1 + ceil_div(s.jobs_per_head - 1, s.jobs_per_worker);
+  return sequence_splits(spec, problem, seqlen_k);
 }
 
 /// Accumulator elements of one query row in one split.

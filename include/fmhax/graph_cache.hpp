@@ -14,9 +14,9 @@ namespace fmhax {
 
 /// A bounded set of graphs, found by problem, kernel, options and arguments: launch() replays the graph that was made
 /// for equal ones, and makes it where there is none. When the cache is full the least recently used graph of the same
-/// plan is updated to the new arguments; where there is none, the least recently used of all is dropped. A graph that is
-/// dropped or updated while in flight finishes as it was. Thread-safe: calls of different graphs don't wait for
-/// each other, calls of one graph are ordered as Graph orders launches.
+/// plan is updated to the new arguments; where there is none, the least recently used of all is dropped. A graph that
+/// is dropped or updated while in flight finishes as it was. Thread-safe: calls of different graphs don't wait for each
+/// other, calls of one graph are ordered as Graph orders launches.
 ///
 /// Two executors have the same plan when their problem, device, kernel and options are equal and they have no
 /// allocators of the caller's; with allocators each Executor (and its copies) is a plan of its own. Arguments are equal
@@ -32,8 +32,8 @@ class GraphCache {
   GraphCache(const GraphCache&) = delete;
   GraphCache& operator=(const GraphCache&) = delete;
 
-  /// Executor::enqueue by way of a graph; `stream` must not be capturing. Throws as Graph does; then nothing was enqueued
-  /// and the cache holds no graph that was half made.
+  /// Executor::enqueue by way of a graph; `stream` must not be capturing. Throws as Graph does; then nothing was
+  /// enqueued and the cache holds no graph that was half made.
   void launch(const Executor& executor, const CallArguments& arguments, hipStream_t stream);
 
   struct Counters {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "bodies.hpp"
+#include "fmhax/contract/status_access.hpp"
 #include "key_tile.hpp"
 
 namespace fmhax::cpu {
@@ -12,12 +13,6 @@ void fill_gradients(Fill value, const KernelParams& params, IndexRange q_rows, I
   fill_share(value, params.dq, p, SequenceSide::q, q_rows, p.nhead_q, p.hdim_q, block);
   fill_share(value, params.dk, p, SequenceSide::k, k_rows, p.nhead_k, p.hdim_q, block);
   fill_share(value, params.dv, p, SequenceSide::k, k_rows, p.nhead_k, p.hdim_v, block);
-}
-
-void report(CallStatus found, CallStatus* status) {
-  if (status == nullptr) return;
-  found.checks = status->checks + 1;
-  *status = found;
 }
 
 void run_head(const KernelParams& params, const TileOps& ops, std::int64_t sequence, std::int64_t key_head) {
@@ -53,7 +48,7 @@ std::int64_t backward_direct_jobs(const Problem& p) noexcept {
 void backward_direct(const KernelParams& params, const TileOps& ops, Block block) {
   const Problem& p = params.problem;
   const CallStatus found = check_lengths(p, params.lengths);
-  if (block.index == 0) report(found, params.status);
+  if (block.index == 0 && params.status != nullptr) store_status(*params.status, found);
   if (found.code != StatusCode::ok) {
     return fill_gradients(Fill::nan, params, {0, rows_q(p)}, {0, rows_k(p)}, block);
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "fmhax/contract/params.hpp"
+#include "fmhax/contract/workspace.hpp"
 #include "rows.hpp"
 #include "tile_ops.hpp"
 
@@ -21,6 +22,10 @@ void forward(const KernelParams& params, const TileOps& ops, Block block);
 /// written.
 std::int64_t dot_do_o_jobs(const Problem& problem) noexcept;
 void dot_do_o(const KernelParams& params, const TileOps& ops, Block block);
+
+/// The metadata, zeroes in what will be used of dq_acc, and the status of the lengths. Each block sums all lengths,
+/// then writes its share, so a launch should have no more blocks than run at a time.
+void prepare(const KernelParams& params, const WorkspaceSpec& spec, Block block);
 
 /// dq. One job is kM0 query rows of all heads.
 std::int64_t convert_dq_jobs(const Problem& problem) noexcept;

@@ -170,6 +170,16 @@ void direct_ranges(const void* const* args, RangeSink& sink) {
   declare.status();
 }
 
+void prepare_ranges(const void* const* args, RangeSink& sink) {
+  const KernelParams& params = params_of(args);
+  const Declarer declare(params, sink);
+  declare.lengths();
+  declare.status();
+  const auto* metadata = static_cast<const std::byte*>(params.metadata);
+  sink.write(params.metadata, static_cast<std::size_t>(static_cast<const std::byte*>(params.dq_acc) - metadata));
+  if (params.zero_dq_acc) sink.write(params.dq_acc, static_cast<std::size_t>(params.dq_acc_bytes));
+}
+
 void convert_dq_ranges(const void* const* args, RangeSink& sink) {
   const KernelParams& params = params_of(args);
   const Declarer declare(params, sink);
@@ -187,6 +197,8 @@ hiphost::KernelDeclaration declaration(KernelRole role, bool writes_dq_directly)
       return {"dot_do_o", dot_do_o_ranges, true};
     case KernelRole::dq_dk_dv:
       return {"dq_dk_dv", writes_dq_directly ? direct_ranges : dq_dk_dv_ranges, true};
+    case KernelRole::prepare:
+      return {"prepare", prepare_ranges, true};
     case KernelRole::convert_dq:
       break;
   }
@@ -203,8 +215,8 @@ bool declare_ranges(std::span<const KernelEntry> entries) {
   params.problem.max_seqlen_q = params.problem.max_seqlen_k = 1;
   for (const KernelEntry& entry : entries) {
     const bool writes_dq_directly = entry.workspace_spec(params.problem, traits).writes_dq_directly;
-    for (const KernelRole role :
-         {KernelRole::forward, KernelRole::dot_do_o, KernelRole::dq_dk_dv, KernelRole::convert_dq}) {
+    for (const KernelRole role : {KernelRole::forward, KernelRole::dot_do_o, KernelRole::dq_dk_dv,
+                                  KernelRole::convert_dq, KernelRole::prepare}) {
       KernelLaunch launch;
       if (!entry.form_launch(role, traits, params, launch)) continue;
       hiphost::declare_kernel(launch.function, declaration(role, writes_dq_directly));

@@ -95,6 +95,29 @@ bool form(std::int64_t blocks, const KernelParams& params, KernelLaunch& launch)
   return true;
 }
 
+void prepare_function(KernelParams params, WorkspaceSpec spec) {
+  prepare(params, spec, {hiphost::block_idx().x, hiphost::grid_dim().x});
+}
+
+bool form_prepare(const WorkspaceSpec& spec, const DeviceTraits& traits, const KernelParams& params,
+                  KernelLaunch& launch) {
+  static_assert(sizeof(KernelParams) % alignof(WorkspaceSpec) == 0);
+  static_assert(sizeof(KernelParams) + sizeof(WorkspaceSpec) <= KernelLaunch::kMaxArgumentBytes);
+  // A block more has to be worth its sum over all lengths.
+  constexpr std::int64_t kSequencesPerBlock = 256;
+  constexpr std::int64_t kBytesPerBlock = 1 << 18;
+  const std::int64_t zeroes = params.zero_dq_acc ? params.dq_acc_bytes : 0;
+  const std::int64_t blocks = 1 + params.problem.batch / kSequencesPerBlock + zeroes / kBytesPerBlock;
+  launch = {};
+  launch.function = hiphost::kernel(prepare_function);
+  launch.grid[0] = static_cast<std::uint32_t>(std::min(blocks, workers_of(traits)));
+  launch.argument_count = 2;
+  launch.argument_offset[1] = sizeof(params);
+  std::memcpy(launch.arguments, &params, sizeof(params));
+  std::memcpy(launch.arguments + sizeof(params), &spec, sizeof(spec));
+  return true;
+}
+
 // For kernels whose blocks check all lengths: enough of them to even out their work, few enough to check cheaply.
 constexpr std::int64_t kCheckingBlocksPerWorker = 16;
 
@@ -122,6 +145,9 @@ bool form_launch(KernelRole role, const DeviceTraits& traits, const KernelParams
     case KernelRole::convert_dq:
       if constexpr (kConfig == Config::direct) return false;
       return form<kIsa, convert_dq>(convert_dq_jobs(p), params, launch);
+    case KernelRole::prepare:
+      if constexpr (kConfig == Config::direct) return false;
+      return form_prepare(workspace_spec<kConfig>(p, traits), traits, params, launch);
   }
   return false;
 }

@@ -56,9 +56,9 @@ void pack_ranges(void* user_data, hiphost::RangeSink& sink) {
 
 /// The host function is the executor's own; a list that has the node tells which it is.
 void declare_pack(const Executor& executor) {
-  if (!executor.state()->has_host_chain) return;
+  if (!executor.state()->packs_lengths) return;
   detail::NodeList list;
-  executor.state()->build_node_list({}, detail::CallPart::preparation, nullptr, 0, list);
+  executor.state()->build_node_list({}, {.part = detail::CallPart::preparation}, list);
   for (const detail::Node& node : list.nodes()) {
     if (const auto* host = std::get_if<detail::HostNode>(&node.operation)) {
       hiphost::declare_host_function(host->function, to_string(node.kind), pack_ranges);
@@ -204,8 +204,7 @@ void ExploredCall::name_nodes() {
   }
   detail::NodeList list;
   const detail::ExecutorState& state = *executor_->state();
-  state.build_node_list(arguments_, detail::CallPart::preparation, nullptr,
-                        state.workspace_bytes - state.metadata_bytes, list);
+  state.build_node_list(arguments_, {.part = detail::CallPart::preparation, .path = state.options.metadata_path}, list);
   for (const detail::Node& node : list.nodes()) {
     if (const auto* copy = std::get_if<detail::CopyNode>(&node.operation)) {
       const bool is_upload = copy->kind == hipMemcpyHostToDevice;

@@ -96,8 +96,7 @@ std::vector<Edge> Explorations::edges() const {
   for (const ExploredCall* call : world_.all()) {
     detail::NodeList list;
     const detail::ExecutorState& state = *call->executor().state();
-    state.build_node_list(call->arguments(), detail::CallPart::all, nullptr,
-                          state.workspace_bytes - state.metadata_bytes, list);
+    state.build_node_list(call->arguments(), {.path = state.options.metadata_path}, list);
     for (const detail::Node& node : list.nodes()) {
       for (std::size_t i = 0; i < detail::kNodeKinds; ++i) {
         const auto before = static_cast<detail::NodeKind>(i);

@@ -13,9 +13,9 @@ namespace fmhax {
 
 /// What a kernel does in a call.
 enum class KernelRole : std::int32_t {
-  forward = 0,    ///< o and lse from q, k, v (optional; for samples and tests)
-  dot_do_o = 1,   ///< d = rowsum(dout * o); may run before the metadata exist, so it does not read them
-  dq_dk_dv = 2,   ///< the gradients; writes every row of dk and dv, and of dq when it writes dq directly
+  forward = 0,     ///< o and lse from q, k, v (optional; for samples and tests)
+  dot_do_o = 1,    ///< d = rowsum(dout * o); may run before the metadata exist, so it does not read them
+  dq_dk_dv = 2,    ///< the gradients; writes every row of dk and dv, and of dq when it writes dq directly
   convert_dq = 3,  ///< sums the splits in order, scales, casts; writes every row of dq
   /// Packs the metadata from device memory, zeroes dq_acc where params.zero_dq_acc says so, and reports the lengths'
   /// status: what pack_workspace_host() does, bit for bit (optional; for MetadataPath::device).

@@ -70,4 +70,17 @@ FMHAX_HOST_DEVICE constexpr PersistentSchedule persistent_schedule(const Workspa
   return s;
 }
 
+/// Splits of one sequence: fmhax::split_count() for a spec and a problem that it accepts.
+FMHAX_HOST_DEVICE constexpr std::int64_t sequence_splits(const WorkspaceSpec& spec, const Problem& problem,
+                                                         std::int64_t seqlen_k) {
+  if (spec.writes_dq_directly) return 0;
+  if (!spec.is_deterministic) return 1;
+  const std::int64_t tiles = seqlen_k / spec.kN0 + (seqlen_k % spec.kN0 != 0 ? 1 : 0);
+  if (spec.is_group_mode || !spec.is_persistent || tiles == 0) return tiles;
+  const PersistentSchedule s = persistent_schedule(spec, problem.batch, problem.nhead_k, seqlen_k);
+  if (s.jobs_per_worker % s.jobs_per_head == 0) return 1;
+  if (s.jobs_per_head % s.jobs_per_worker == 0) return s.jobs_per_head / s.jobs_per_worker;
+  return 1 + (s.jobs_per_head - 1 + s.jobs_per_worker - 1) / s.jobs_per_worker;
+}
+
 }  // namespace fmhax

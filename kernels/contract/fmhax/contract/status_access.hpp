@@ -1,11 +1,11 @@
-/// @file Reading and writing a CallStatus that another thread may touch at the same time.
+/// @file Reading and writing a CallStatus that another thread may touch at the same time; for code on the CPU.
 #pragma once
 
 #include <atomic>
 
 #include "fmhax/contract/params.hpp"
 
-namespace fmhax::detail {
+namespace fmhax {
 
 /// The code is stored last and loaded first: whoever sees it sees the fields that belong to it.
 inline void store_status(CallStatus& target, const CallStatus& status) noexcept {
@@ -28,4 +28,4 @@ inline CallStatus load_status(CallStatus& source) noexcept {
   return status;
 }
 
-}  // namespace fmhax::detail
+}  // namespace fmhax

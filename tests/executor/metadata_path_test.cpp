@@ -1,0 +1,345 @@
+// MetadataPath::device against the host path: the same bytes, the same status, the same gradients.
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include <doctest/doctest.h>
+
+#include "call_fixture.hpp"
+#include "executor_state.hpp"
+#include "runtime_probe.hpp"
+#include "verification/random_problem.hpp"
+
+using namespace fmhax;
+using namespace fmhax::test;
+using verification::GuardedBuffer;
+
+namespace {
+
+ExecutorOptions on_device() {
+  ExecutorOptions options;
+  options.metadata_path = MetadataPath::device;
+  return options;
+}
+
+/// One side's lengths as a call gets them.
+struct Arrays {
+  std::vector<std::int32_t> seqstart_q, seqstart_k, logical_q, logical_k;
+
+  explicit Arrays(const Case& c) : seqstart_q(c.lengths.q.seqstart), seqstart_k(c.lengths.k.seqstart) {
+    const auto given = [&c](const std::vector<std::int32_t>& lengths) {
+      if (c.problem.logical_lengths != LogicalLengths::cumulative) return lengths;
+      std::vector<std::int32_t> sums(lengths.size() + 1, 0);
+      std::partial_sum(lengths.begin(), lengths.end(), sums.begin() + 1);
+      return sums;
+    };
+    if (c.problem.logical_lengths != LogicalLengths::none) {
+      logical_q = given(c.lengths.q.logical);
+      logical_k = given(c.lengths.k.logical);
+    }
+    for (std::vector<std::int32_t>* array : all()) array->reserve(1);  // an address also where there are no entries
+  }
+  std::vector<std::vector<std::int32_t>*> all() { return {&seqstart_q, &seqstart_k, &logical_q, &logical_k}; }
+
+  /// The same as pointers, to these arrays or to copies of them elsewhere.
+  static SequenceLengths pointers(const Problem& p, const std::array<const std::int32_t*, 4>& at) {
+    SequenceLengths lengths;
+    if (p.is_group_mode) {
+      lengths.seqstart_q = at[0];
+      lengths.seqstart_k = at[1];
+    }
+    const bool cumulative = p.logical_lengths == LogicalLengths::cumulative;
+    if (p.logical_lengths != LogicalLengths::none) {
+      (cumulative ? lengths.cu_seqlen_q : lengths.seqlen_q) = at[2];
+      (cumulative ? lengths.cu_seqlen_k : lengths.seqlen_k) = at[3];
+    }
+    return lengths;
+  }
+};
+
+/// A kernel for the problem that needs a workspace, which the best one for short sequences doesn't.
+std::string kernel_with_metadata(const Problem& problem) {
+  const Executor any(problem);
+  for (const Candidate& candidate : any.kernel_choice().candidates) {
+    if (!candidate.unsupported_reason.empty() || candidate.rank < 0) continue;
+    if (!candidate.entry.workspace_spec(problem, any.device()).writes_dq_directly) return candidate.entry.name;
+  }
+  return {};
+}
+
+struct Prepared {
+  std::vector<std::byte> metadata;
+  std::vector<float> dq_acc;
+  CallStatus status;
+  bool guards_are_intact = false;
+};
+
+/// What prepare_workspace_async leaves of a poisoned workspace.
+Prepared prepare_on_device(const Executor& executor, Arrays& arrays) {
+  std::array<GuardedBuffer, 4> buffers;
+  std::array<const std::int32_t*, 4> pointers{};
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const std::vector<std::int32_t>& array = *arrays.all()[i];
+    const auto* bytes = reinterpret_cast<const std::byte*>(array.data());
+    buffers[i] = GuardedBuffer(std::max<std::size_t>(array.size(), 1) * sizeof(std::int32_t));
+    if (!array.empty()) buffers[i].upload({bytes, bytes + array.size() * sizeof(std::int32_t)});
+    pointers[i] = static_cast<const std::int32_t*>(buffers[i].data());
+  }
+  const auto workspace_bytes = static_cast<std::size_t>(executor.workspace_size());
+  GuardedBuffer workspace(workspace_bytes);
+  workspace.poison();
+  CallArguments arguments;
+  arguments.lengths = Arrays::pointers(executor.problem(), pointers);
+  arguments.workspace = workspace.data();
+  arguments.workspace_bytes = executor.workspace_size();
+  arguments.status = StatusBuffer::create();
+  const OwnedStream stream;
+  executor.prepare_workspace_async(arguments, stream.get());
+  stream.synchronize();
+
+  const std::vector<std::byte> contents = workspace.download();
+  const auto metadata_bytes = workspace_host_size(executor.workspace_spec(), executor.problem().batch);
+  Prepared prepared;
+  prepared.metadata.assign(contents.begin(), contents.begin() + metadata_bytes);
+  prepared.dq_acc.resize((workspace_bytes - static_cast<std::size_t>(metadata_bytes)) / sizeof(float));
+  std::memcpy(prepared.dq_acc.data(), contents.data() + metadata_bytes, prepared.dq_acc.size() * sizeof(float));
+  prepared.status = arguments.status.read();
+  prepared.guards_are_intact = workspace.guards_are_intact();
+  return prepared;
+}
+
+/// Checks the device path against pack_workspace_host().
+void check_same(const Executor& executor, Arrays& arrays) {
+  const Prepared prepared = prepare_on_device(executor, arrays);
+  std::vector<std::byte> expected(prepared.metadata.size());
+  const SequenceLengths host_lengths = Arrays::pointers(
+      executor.problem(),
+      {arrays.seqstart_q.data(), arrays.seqstart_k.data(), arrays.logical_q.data(), arrays.logical_k.data()});
+  const PackResult packed =
+      pack_workspace_host(executor.workspace_spec(), executor.problem(), host_lengths, expected.data(),
+                          static_cast<std::int64_t>(prepared.dq_acc.size() * sizeof(float)));
+  CHECK(prepared.guards_are_intact);
+  CHECK(prepared.metadata == expected);
+  CHECK(prepared.status.code == packed.status.code);
+  CHECK(prepared.status.side == packed.status.side);
+  CHECK(prepared.status.sequence == packed.status.sequence);
+  CHECK(prepared.status.value == packed.status.value);
+  CHECK(prepared.status.limit == packed.status.limit);
+  CHECK(prepared.status.checks == 1);
+  if (packed.status.code == StatusCode::ok && executor.workspace_spec().needs_zero_dq_acc) {
+    const auto used = prepared.dq_acc.begin() + packed.dq_acc_bytes / static_cast<std::int64_t>(sizeof(float));
+    CHECK(std::all_of(prepared.dq_acc.begin(), used, [](float x) { return x == 0.0F; }));
+  }
+}
+
+/// The name of a kernel set that long_case() could choose, but without prepare. Never chosen unasked.
+std::string without_prepare() {
+  static const KernelEntry whole = Executor(long_case().problem).kernel_choice().entry();
+  static const KernelEntry entry = [] {
+    KernelEntry e = whole;
+    e.name = "without-prepare";
+    e.rank = [](const Problem&, const DeviceTraits&) { return -1; };
+    e.form_launch = [](KernelRole role, const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
+      return role != KernelRole::prepare && whole.form_launch(role, traits, params, launch);
+    };
+    register_kernels(e);
+    return e;
+  }();
+  return entry.name;
+}
+
+bool graphs_lack_host_functions() { return std::getenv("FMHAX_NO_GRAPH_HOST_FUNCTIONS") != nullptr; }
+
+/// Kinds of a graph's nodes.
+std::vector<hipGraphNodeType> node_types(hipGraph_t graph) {
+  std::vector<hipGraphNode_t> nodes(node_count(graph));
+  std::size_t count = nodes.size();
+  check_hip(hipGraphGetNodes(graph, nodes.data(), &count), "hipGraphGetNodes");
+  std::vector<hipGraphNodeType> types;
+  for (hipGraphNode_t node : nodes) {
+    types.emplace_back();
+    check_hip(hipGraphNodeGetType(node, &types.back()), "hipGraphNodeGetType");
+  }
+  return types;
+}
+
+bool has_type(hipGraph_t graph, hipGraphNodeType type) {
+  const std::vector<hipGraphNodeType> types = node_types(graph);
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+}  // namespace
+
+TEST_CASE("metadata path: random lengths give the host path's bytes, zeroes and status") {
+  constexpr std::uint64_t kProblems = 150;
+  std::mt19937 random(5);
+  int refused = 0;
+  for (std::uint64_t i = 0; i < kProblems; ++i) {
+    CAPTURE(i);
+    const Case c = verification::random_problem(11, i);
+    ExecutorOptions options = on_device();
+    options.kernel = kernel_with_metadata(c.problem);
+    const Executor executor(c.problem, options);
+    Arrays arrays(c);
+    check_same(executor, arrays);
+    // The same with one entry wrong, anywhere and by any amount.
+    for (std::vector<std::int32_t>* array : arrays.all()) {
+      if (array->empty()) continue;
+      const std::size_t at = random() % array->size();
+      const std::int32_t right = (*array)[at];
+      (*array)[at] = random() % 2 == 0 ? static_cast<std::int32_t>(random()) : right + 1 - 2 * (random() % 2 == 0);
+      check_same(executor, arrays);
+      ++refused;
+      (*array)[at] = right;
+    }
+  }
+  CHECK(refused > 100);
+}
+
+TEST_CASE("metadata path: thousands of sequences, more than one block packs") {
+  std::mt19937 random(3);
+  for (const bool is_deterministic : {false, true}) {
+    std::vector<std::int32_t> lengths(5000);
+    for (std::int32_t& length : lengths) length = static_cast<std::int32_t>(random() % 300);
+    Case c = group_case(lengths, std::accumulate(lengths.begin(), lengths.end(), 0) + 77);
+    c.problem.nhead_q = c.problem.nhead_k = 1;
+    c.problem.hdim_q = c.problem.hdim_v = 8;
+    c.problem.max_seqlen_q = c.problem.max_seqlen_k = 300;
+    c.problem.is_deterministic = is_deterministic;
+    const Executor executor(c.problem, on_device());
+    REQUIRE(!executor.workspace_spec().writes_dq_directly);
+    Arrays arrays(c);
+    check_same(executor, arrays);
+    arrays.seqstart_k[4321] = -1;
+    check_same(executor, arrays);
+  }
+}
+
+TEST_CASE(
+    "metadata path: a workspace of a hand-made capacity that is too small is refused by the kernel as on the host") {
+  Case c = long_case();
+  c.problem.is_deterministic = false;
+  const Executor executor(c.problem, on_device());
+  Arrays arrays(c);
+  KernelParams params = executor.state()->kernel_params({});
+  std::vector<std::byte> metadata(static_cast<std::size_t>(executor.state()->metadata_bytes), std::byte{0x5a});
+  std::vector<std::byte> expected(metadata.size());
+  CallStatus status;
+  params.lengths = Arrays::pointers(c.problem, {arrays.seqstart_q.data(), arrays.seqstart_k.data(), nullptr, nullptr});
+  params.metadata = metadata.data();
+  params.status = &status;
+  params.dq_acc_bytes = 300 * 2 * 16 * 4 + 4;  // the first sequence fits, the third doesn't
+  KernelLaunch launch;
+  REQUIRE(executor.kernel_choice().entry().form_launch(KernelRole::prepare, executor.device(), params, launch));
+  const OwnedStream stream;
+  void* arguments[] = {launch.arguments, launch.arguments + launch.argument_offset[1]};
+  check_hip(hipLaunchKernel(launch.function, dim3(launch.grid[0]), dim3(1), arguments, 0, stream.get()),
+            "hipLaunchKernel");
+  stream.synchronize();
+  const PackResult packed =
+      pack_workspace_host(executor.workspace_spec(), c.problem, params.lengths, expected.data(), params.dq_acc_bytes);
+  REQUIRE(packed.status.code == StatusCode::workspace_too_small);
+  CHECK(metadata == expected);
+  CHECK(status.code == packed.status.code);
+  CHECK(status.sequence == 2);
+  CHECK(status.sequence == packed.status.sequence);
+  CHECK(status.value == packed.status.value);
+  CHECK(status.limit == packed.status.limit);
+}
+
+TEST_CASE("metadata path: eager, captured, Graph and prepared apart give the right gradients in every replay") {
+  for (const bool is_deterministic : {false, true}) {
+    CAPTURE(is_deterministic);
+    Case first = long_case();
+    Case second = group_case({20, 250, 0, 130}, kCapacity, 9);
+    first.problem.is_deterministic = second.problem.is_deterministic = is_deterministic;
+    Call call(first, on_device());
+    const OwnedStream stream;
+    const CapturedGraph captured([&](hipStream_t s) { call.executor.enqueue(call.arguments(), s); });
+    Graph graph(call.executor, call.arguments());
+    for (hipGraph_t made : {captured.graph(), graph.native()}) {
+      CHECK(node_count(made) == 4);  // prepare, dot_do_o, dq_dk_dv, convert_dq
+      CHECK(!has_type(made, hipGraphNodeTypeHost));
+      CHECK(!has_type(made, hipGraphNodeTypeMemcpy));
+      CHECK(!has_type(made, hipGraphNodeTypeMemset));
+    }
+    for (int round = 0; round < 3; ++round) {
+      call.load(round % 2 == 0 ? second : first);
+      const std::array<std::function<void()>, 4> ways{
+          [&] { call.executor.enqueue(call.arguments(), stream.get()); }, [&] { captured.launch(stream.get()); },
+          [&] { graph.launch(stream.get()); },
+          [&] {
+            call.executor.prepare_workspace_async(call.arguments(), stream.get());
+            call.executor.enqueue_kernels(call.arguments(), stream.get());
+          }};
+      for (const auto& run : ways) {
+        call.device.poison_outputs();
+        run();
+        stream.synchronize();
+        CHECK(call.failure() == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("metadata path: the device path takes no staging") {
+  Call call(long_case(), on_device());
+  detail::StagingPool& pool = call.executor.state()->pool;
+  pool.collect();
+  const std::size_t pinned = pool.counters().pinned_bytes;
+  const OwnedStream stream;
+  call.executor.enqueue(call.arguments(), stream.get());
+  stream.synchronize();
+  CHECK(pool.counters().pinned_bytes == pinned);
+}
+
+TEST_CASE("metadata path: kernels that can't prepare are refused by name, kernels that need no metadata are not") {
+  ExecutorOptions options = on_device();
+  options.kernel = without_prepare();
+  CHECK_THROWS_WITH_AS(Executor(long_case().problem, options), doctest::Contains("'without-prepare'"), Error);
+  options.metadata_path = MetadataPath::host;
+  CHECK_NOTHROW(Executor(long_case().problem, options));
+  const Executor direct(group_case({60, 0, 1, 30}, 100).problem, on_device());
+  CHECK(direct.workspace_spec().writes_dq_directly);
+}
+
+TEST_CASE("metadata path: graphs of kernels that can't prepare need host functions, eager calls don't") {
+  ExecutorOptions options;
+  options.kernel = without_prepare();
+  Call call(long_case(), options);
+  if (graphs_lack_host_functions()) {
+    CHECK_THROWS_WITH_AS(Graph(call.executor, call.arguments()), doctest::Contains("host functions"), Error);
+  } else {
+    CHECK_NOTHROW(Graph(call.executor, call.arguments()));
+  }
+  const OwnedStream stream;
+  call.device.poison_outputs();
+  call.executor.enqueue(call.arguments(), stream.get());
+  stream.synchronize();
+  CHECK(call.failure() == "");
+}
+
+TEST_CASE("metadata path: without host functions in graphs, graphs prepare on the device and eager calls don't") {
+  Call call(long_case());
+  const CapturedGraph captured([&](hipStream_t s) { call.executor.enqueue(call.arguments(), s); });
+  Graph graph(call.executor, call.arguments());
+  CHECK(detail::graphs_run_host_functions() == !graphs_lack_host_functions());
+  for (hipGraph_t made : {captured.graph(), graph.native()}) {
+    CHECK(has_type(made, hipGraphNodeTypeHost) == !graphs_lack_host_functions());
+  }
+  const OwnedStream stream;
+  for (int round = 0; round < 2; ++round) {
+    call.device.poison_outputs();
+    captured.launch(stream.get());
+    stream.synchronize();
+    CHECK(call.failure() == "");
+    call.device.poison_outputs();
+    graph.launch(stream.get());
+    stream.synchronize();
+    CHECK(call.failure() == "");
+    call.device.poison_outputs();
+    call.executor.enqueue(call.arguments(), stream.get());
+    stream.synchronize();
+    CHECK(call.failure() == "");
+  }
+}
