@@ -55,6 +55,10 @@ void check_prepared(const verification::PreparedCase& prepared, const std::strin
   INFO(to_string(prepared.source), "; kernel ", report.kernel, "; seed ", prepared.source.seed);
   CHECK_MESSAGE(report.passed(), report.failure);
   CHECK(report.modes.size() == 6);  // eager, prepared, and two replays each of captured and graph
+
+  options.metadata_path = MetadataPath::device;
+  const verification::CaseReport on_device = verification::verify(prepared, {verification::RunMode::graph}, options);
+  CHECK_MESSAGE(on_device.passed(), "metadata packed on the device: ", on_device.failure);
 }
 
 }  // namespace

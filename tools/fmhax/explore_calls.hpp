@@ -110,7 +110,8 @@ struct ExploredWorld {
 
   Allocators allocators;
   hiphost::FaultInjection* faults = nullptr;
-  std::unique_ptr<ExploredCall> group, logical, batch, direct, wide, group_host_function, own_allocators;
+  std::unique_ptr<ExploredCall> group, logical, batch, direct, wide, group_host_function, group_on_device,
+      own_allocators;
   std::vector<verification::OwnedStream> streams;
 };
 

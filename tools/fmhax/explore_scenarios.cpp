@@ -278,6 +278,45 @@ class DirectDq final : public Scenario {
   Graph graph_;
 };
 
+class DeviceMetadata final : public Scenario {
+ public:
+  explicit DeviceMetadata(ExploredWorld& world)
+      : graph_(world.group_on_device->executor(), world.group_on_device->arguments()) {}
+  const char* name() const override { return "metadata"; }
+  const char* description() const override {
+    return "metadata packed by a kernel: eagerly, replayed, captured and prepared apart, beside calls with staging";
+  }
+  void run(ExploredWorld& world, std::mt19937& random) override {
+    ExploredCall& call = *world.group_on_device;
+    hipStream_t first = world.streams[0].get();
+    hipStream_t second = world.streams[1].get();
+    const Event moved;
+    const Captured captured(second,
+                            [&] { world.in_library([&] { call.executor().enqueue(call.arguments(), second); }); });
+    for (int round = 0; round < 2; ++round) {
+      replay(world, call, graph_, any_variant(call, random), first);
+      enqueue_eagerly(world, *world.group, any_variant(*world.group, random), world.streams[2].get());
+      enqueue_eagerly(world, call, any_variant(call, random), first);
+      moved.order(first, second);
+      const std::size_t variant = any_variant(call, random);
+      call.upload(variant, second);
+      captured.launch(second);
+      call.download(variant, second);
+      const std::size_t apart = any_variant(call, random);
+      call.upload(apart, second);
+      world.in_library([&] {
+        call.executor().prepare_workspace_async(call.arguments(), second);
+        call.executor().enqueue_kernels(call.arguments(), second);
+      });
+      call.download(apart, second);
+      moved.order(second, first);
+    }
+  }
+
+ private:
+  Graph graph_;
+};
+
 class Allocators final : public Scenario {
  public:
   const char* name() const override { return "allocators"; }
@@ -321,6 +360,7 @@ std::vector<std::unique_ptr<Scenario>> make_scenarios(ExploredWorld& world) {
   all.push_back(std::make_unique<Split>());
   all.push_back(std::make_unique<DirectDq>(world));
   all.push_back(std::make_unique<Updates>());
+  all.push_back(std::make_unique<DeviceMetadata>(world));
   all.push_back(std::make_unique<Allocators>());
   return all;
 }

@@ -63,6 +63,9 @@ ExploredWorld::ExploredWorld() {
   with_host_function.keepalive = Keepalive::host_function;
   group_host_function =
       std::make_unique<ExploredCall>(CallShape{group_problem(4, 24), "general", kFourLengths, with_host_function});
+  ExecutorOptions on_device;
+  on_device.metadata_path = MetadataPath::device;
+  group_on_device = std::make_unique<ExploredCall>(CallShape{group_problem(4, 24), "general", kFourLengths, on_device});
   ExecutorOptions with_allocators;
   with_allocators.pinned_host_alloc = [this](std::size_t bytes) {
     return allocators.fails_now() ? nullptr : pinned(bytes);
@@ -86,8 +89,8 @@ bool ExploredWorld::Allocators::fails_now() {
 }
 
 std::vector<ExploredCall*> ExploredWorld::all() const {
-  return {group.get(),         logical.get(), batch.get(), direct.get(), wide.get(), group_host_function.get(),
-          own_allocators.get()};
+  return {group.get(),           logical.get(),       batch.get(), direct.get(), wide.get(), group_host_function.get(),
+          group_on_device.get(), own_allocators.get()};
 }
 
 void ExploredWorld::in_library(const std::function<void()>& library) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,7 +16,7 @@ namespace fmhax::tool {
 namespace {
 
 constexpr const char* kGroup = "Problem";
-constexpr const char* kKernelFlag = "--kernel";
+constexpr const char* kExecutorGroup = "Executor";
 
 std::int64_t parse_integer(const std::string& flag, std::string_view text, std::int64_t least) {
   std::int64_t value = 0;
@@ -128,14 +129,18 @@ void ProblemFlags::add_to(CLI::App& app) {
   app.add_option("--dtype", dtype, "fp32, fp16 or bf16 (default bf16)")->group(kGroup);
   app.add_flag("--deterministic", is_deterministic, "The same bits on every run")->group(kGroup);
   app.add_option("--scale", scale, "Softmax scale (default 1/sqrt(hdim_q))")->group(kGroup);
-  app.add_option(kKernelFlag, kernel, "Use this kernel and no other; `fmhax plan` lists them")->group(kGroup);
+  app.add_option("--kernel", kernel, "Use this kernel and no other; `fmhax plan` lists them")->group(kExecutorGroup);
+  app.add_option("--metadata", metadata, "Who packs the metadata of packed sequences: host (default) or device")
+      ->group(kExecutorGroup);
+  app.add_option("--keepalive", keepalive, "What gives staging back: event (default) or host-function")
+      ->group(kExecutorGroup);
 }
 
 std::vector<std::string> ProblemFlags::given() const {
   std::vector<std::string> names;
   for (const CLI::Option* option : app_->get_options()) {
     const bool is_ours = option->get_group() == kGroup && option->count() > 0;
-    if (is_ours && option->get_name() != kKernelFlag) names.push_back(option->get_name());
+    if (is_ours) names.push_back(option->get_name());
   }
   return names;
 }
@@ -143,7 +148,26 @@ std::vector<std::string> ProblemFlags::given() const {
 ExecutorOptions ProblemFlags::executor_options() const {
   ExecutorOptions options;
   options.kernel = kernel;
+  if (metadata == "device") {
+    options.metadata_path = MetadataPath::device;
+  } else if (!metadata.empty() && metadata != "host") {
+    throw UsageError(fmt::format("--metadata is '{}'; it must be host or device", metadata));
+  }
+  if (keepalive == "host-function") {
+    options.keepalive = Keepalive::host_function;
+  } else if (!keepalive.empty() && keepalive != "event") {
+    throw UsageError(fmt::format("--keepalive is '{}'; it must be event or host-function", keepalive));
+  }
   return options;
+}
+
+std::string ProblemFlags::executor_flags() const {
+  std::string text;
+  for (const auto& [flag, value] :
+       {std::pair{"--kernel", &kernel}, {"--metadata", &metadata}, {"--keepalive", &keepalive}}) {
+    if (!value->empty()) text += fmt::format(" {} {}", flag, *value);
+  }
+  return text;
 }
 
 verification::Case ProblemFlags::to_case() const {

@@ -24,16 +24,20 @@ class UsageError : public std::runtime_error {
 struct ProblemFlags {
   std::optional<std::int64_t> batch, nhead_q, nhead_k, hdim_q, hdim_v, seqlen_q, seqlen_k, total_q, total_k;
   std::optional<double> scale;
-  std::string seqlens_q, seqlens_k, mask, dtype, kernel;
+  std::string seqlens_q, seqlens_k, mask, dtype;
+  std::string kernel, metadata, keepalive;  ///< how it is run
   bool is_group_mode = false;
   bool is_deterministic = false;
 
   void add_to(CLI::App& app);
-  /// Names of the flags that were given, except --kernel.
+  /// Names of the flags that were given and that describe the problem.
   std::vector<std::string> given() const;
   /// Throws UsageError, or fmhax::Error from validate().
   verification::Case to_case() const;
+  /// Throws UsageError.
   ExecutorOptions executor_options() const;
+  /// The flags that executor_options() came from, as they would be typed, each with a space before it.
+  std::string executor_flags() const;
 
  private:
   CLI::App* app_ = nullptr;

@@ -42,7 +42,7 @@ void show_progress(std::uint64_t done, std::uint64_t count) {
 }
 
 int run_random(const VerifyFlags& flags) {
-  VerifySummary summary(flags.seed, flags.first, flags.problem.kernel);
+  VerifySummary summary(flags.seed, flags.first, flags.problem.executor_flags());
   for (std::uint64_t i = 0; i < flags.random; ++i) {
     const verification::Case c = verification::random_problem(flags.seed, flags.first + i);
     if (flags.random == 1 && !flags.prints_json) fmt::print("{}\n", to_string(c));

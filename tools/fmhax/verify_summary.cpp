@@ -32,9 +32,8 @@ void VerifySummary::add(std::uint64_t index, const verification::Case& c, const 
     }
   }
   if (report.passed()) return;
-  const std::string kernel = kernel_.empty() ? "" : " --kernel " + kernel_;
   failures_.push_back({index, to_string(c), report.failure,
-                       fmt::format("fmhax verify --random 1 --seed {} --first {}{}", seed_, index, kernel)});
+                       fmt::format("fmhax verify --random 1 --seed {} --first {}{}", seed_, index, executor_flags_)});
 }
 
 std::string VerifySummary::text() const {

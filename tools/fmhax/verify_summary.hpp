@@ -30,8 +30,8 @@ struct Failure {
 
 class VerifySummary {
  public:
-  VerifySummary(std::uint64_t seed, std::uint64_t first, std::string kernel)
-      : seed_(seed), first_(first), kernel_(std::move(kernel)) {}
+  VerifySummary(std::uint64_t seed, std::uint64_t first, std::string executor_flags)
+      : seed_(seed), first_(first), executor_flags_(std::move(executor_flags)) {}
 
   void add(std::uint64_t index, const verification::Case& c, const verification::CaseReport& report);
   bool passed() const { return failures_.empty(); }
@@ -41,7 +41,7 @@ class VerifySummary {
  private:
   std::uint64_t seed_;
   std::uint64_t first_;
-  std::string kernel_;
+  std::string executor_flags_;
   std::uint64_t count_ = 0;
   std::array<std::array<WorstError, 3>, 3> worst_{};  ///< [dtype][gradient]
   std::vector<Failure> failures_;
