@@ -77,6 +77,12 @@ Capture capture_of(hipStream_t stream) {
   return capture;
 }
 
+void check_not_capturing(hipStream_t stream) {
+  if (!capture_of(stream).active) return;
+  throw Error(ErrorCode::invalid_argument,
+              "stream is capturing; record the call with Executor::enqueue, or add Graph::native() as a child node");
+}
+
 StagingLease take_staging(const ExecutorState& state, const CallArguments& arguments, CallPart part,
                           MetadataPath path) {
   const bool packs = state.packs_lengths && path == MetadataPath::host && part != CallPart::kernels;

@@ -16,6 +16,9 @@ struct Capture {
 };
 Capture capture_of(hipStream_t stream);
 
+/// Throws when the stream, on which a graph is to be launched, is capturing.
+void check_not_capturing(hipStream_t stream);
+
 /// Checks, takes staging and workspace, builds the node list and plays or records it.
 void enqueue_call(const ExecutorState& state, CallArguments arguments, CallPart part, hipStream_t stream);
 

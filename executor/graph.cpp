@@ -160,10 +160,7 @@ Graph::Impl::~Impl() {
 void Graph::Impl::launch(hipStream_t stream) {
   detail::check_stream(*state_, stream);
   const detail::DeviceGuard guard(state_->traits.device);
-  if (detail::capture_of(stream).active) {
-    throw Error(ErrorCode::invalid_argument,
-                "stream is capturing; record the call with Executor::enqueue, or add Graph::native() as a child node");
-  }
+  detail::check_not_capturing(stream);
   const std::lock_guard lock(mutex_);
   if (!is_whole_)
     throw Error(ErrorCode::hip, "an update of this graph failed half-way; update it again before a launch");

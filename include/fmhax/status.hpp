@@ -21,6 +21,8 @@ class StatusBuffer {
   CallStatus read() const noexcept;
   explicit operator bool() const noexcept { return status_ != nullptr; }
   const std::shared_ptr<CallStatus>& shared() const noexcept { return status_; }
+  /// Whether both refer to the same status.
+  friend bool operator==(const StatusBuffer&, const StatusBuffer&) = default;
 
  private:
   std::shared_ptr<CallStatus> status_;

@@ -52,6 +52,8 @@ struct TensorView {
   static constexpr TensorView rows_ht(float* data, std::int64_t nhead, std::int64_t total) {
     return {data, DataType::fp32, 1, total, nhead, 1, nhead * total, 1, total, 1};
   }
+
+  friend constexpr bool operator==(const TensorView&, const TensorView&) = default;
 };
 
 /// Everything that may differ from call to call. All pointers are device pointers of the stream's device
@@ -73,6 +75,8 @@ struct CallArguments {
   std::int64_t workspace_bytes = 0;
   /// Where the call reports sequence lengths that were refused on the way; may be empty.
   StatusBuffer status;
+
+  friend bool operator==(const CallArguments&, const CallArguments&) = default;
 };
 
 }  // namespace fmhax

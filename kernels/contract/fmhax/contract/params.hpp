@@ -40,6 +40,8 @@ struct SequenceLengths {
   const std::int32_t* seqlen_k = nullptr;     ///< [batch]
   const std::int32_t* cu_seqlen_q = nullptr;  ///< [batch + 1], LogicalLengths::cumulative
   const std::int32_t* cu_seqlen_k = nullptr;  ///< [batch + 1]
+
+  friend constexpr bool operator==(const SequenceLengths&, const SequenceLengths&) = default;
 };
 
 /// A tensor as a kernel sees it: element (b, s, h, d) is at data[b*stride_batch + s*stride_seqlen +

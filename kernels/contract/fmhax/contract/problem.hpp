@@ -36,6 +36,7 @@ struct Mask {
   }
   /// True when no key is ever hidden.
   FMHAX_HOST_DEVICE constexpr bool is_none() const { return window_left < 0 && window_right < 0; }
+  friend constexpr bool operator==(const Mask&, const Mask&) = default;
 };
 
 /// How logical lengths (lengths without padding) are given, if at all.
@@ -72,6 +73,8 @@ struct Problem {
   bool has_sink = false;
   bool has_softcap = false;
   bool has_dlse = false;  ///< the loss also depends on LSE
+
+  friend constexpr bool operator==(const Problem&, const Problem&) = default;
 };
 
 /// Rows of q (and of dq) that a call covers.
