@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "fmhax/graph.hpp"
+#include "fmhax/graph_cache.hpp"
 
 namespace fmhax::tool {
 namespace {
@@ -258,6 +259,33 @@ class Updates final : public Scenario {
   }
 };
 
+class Cached final : public Scenario {
+ public:
+  const char* name() const override { return "cache"; }
+  const char* description() const override {
+    return "a graph cache that is too small: graphs retargeted and dropped while their replays run";
+  }
+  void run(ExploredWorld& world, std::mt19937& random) override {
+    // Two of one plan, and one that drives either out.
+    const std::array<ExploredCall*, 3> calls = {world.group.get(), world.group_on_device.get(), world.logical.get()};
+    GraphCache cache(2);
+    for (int round = 0; round < 6; ++round) {
+      const std::size_t i = random() % calls.size();
+      ExploredCall& call = *calls[i];
+      hipStream_t stream = world.streams[i].get();
+      const std::size_t variant = any_variant(call, random);
+      call.upload(variant, stream);
+      world.in_library([&] {
+        cache.launch(
+            world.group->executor().problem() == call.executor().problem() ? world.group->executor() : call.executor(),
+            call.arguments(), stream);
+      });
+      call.download(variant, stream);
+      enqueue_eagerly(world, *world.wide, any_variant(*world.wide, random), world.streams[3].get());
+    }
+  }
+};
+
 class DirectDq final : public Scenario {
  public:
   explicit DirectDq(ExploredWorld& world) : graph_(world.direct->executor(), world.direct->arguments()) {}
@@ -360,6 +388,7 @@ std::vector<std::unique_ptr<Scenario>> make_scenarios(ExploredWorld& world) {
   all.push_back(std::make_unique<Split>());
   all.push_back(std::make_unique<DirectDq>(world));
   all.push_back(std::make_unique<Updates>());
+  all.push_back(std::make_unique<Cached>());
   all.push_back(std::make_unique<DeviceMetadata>(world));
   all.push_back(std::make_unique<Allocators>());
   return all;
