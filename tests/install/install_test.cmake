@@ -24,10 +24,13 @@ endforeach()
 
 set(flags "")
 if(SANITIZE)
-  set(flags -D CMAKE_CXX_FLAGS=-fsanitize=${SANITIZE})
+  set(flags -D CMAKE_CXX_FLAGS=-fsanitize=${SANITIZE} -D CMAKE_C_FLAGS=-fsanitize=${SANITIZE})
 endif()
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${SCRATCH}/consumer -G ${GENERATOR}
-    -D CMAKE_PREFIX_PATH=${SCRATCH}/prefix -D CMAKE_CXX_COMPILER=${CXX_COMPILER} -D REQUIRED_VERSION=${VERSION} ${flags})
+    -D CMAKE_PREFIX_PATH=${SCRATCH}/prefix -D CMAKE_CXX_COMPILER=${CXX_COMPILER} -D CMAKE_C_COMPILER=${C_COMPILER}
+    -D REQUIRED_VERSION=${VERSION} ${flags})
 run(${CMAKE_COMMAND} --build ${SCRATCH}/consumer)
 run(${SCRATCH}/consumer/sizes)
 run(${SCRATCH}/consumer/plan)
+run(${SCRATCH}/consumer/plan_in_c)
+run(${SCRATCH}/consumer/sizes_in_c)
