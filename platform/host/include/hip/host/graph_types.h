@@ -3,6 +3,7 @@
 #define FMHAX_HOST_HIP_GRAPH_TYPES_H
 
 #include <hip/driver_types.h>
+#include <hip/host/memory_pool_types.h>
 
 typedef struct ihipStream_t* hipStream_t;
 typedef struct ihipEvent_t* hipEvent_t;
@@ -89,6 +90,18 @@ typedef struct hipEventRecordNodeParams {
   hipEvent_t event;
 } hipEventRecordNodeParams;
 
+typedef struct hipMemAllocNodeParams {
+  hipMemPoolProps poolProps;
+  const hipMemAccessDesc* accessDescs;
+  size_t accessDescCount;
+  size_t bytesize;
+  void* dptr;
+} hipMemAllocNodeParams;
+
+typedef struct hipMemFreeNodeParams {
+  void* dptr;
+} hipMemFreeNodeParams;
+
 typedef struct hipGraphNodeParams {
   hipGraphNodeType type;
   int reserved0[3];
@@ -101,6 +114,8 @@ typedef struct hipGraphNodeParams {
     hipChildGraphNodeParams graph;
     hipEventWaitNodeParams eventWait;
     hipEventRecordNodeParams eventRecord;
+    hipMemAllocNodeParams alloc;
+    hipMemFreeNodeParams free;
   };
   long long reserved2;
 } hipGraphNodeParams;
