@@ -80,7 +80,9 @@ TEST_CASE("copies, sets and host nodes of an executable change") {
   // The direction of a copy is fixed, and parameters are checked as for a new node.
   const hipError_t wrong = hipErrorInvalidValue;
   CHECK_IS(hipGraphExecMemcpyNodeSetParams1D(exec, copy, device, out, 4, hipMemcpyHostToDevice), wrong);
-  CHECK_IS(hipGraphExecMemcpyNodeSetParams1D(exec, copy, out, device, 400, hipMemcpyDefault), wrong);
+  CHECK_IS(hipGraphExecMemcpyNodeSetParams1D(exec, copy, out, device, 400, hipMemcpyDeviceToHost), wrong);
+  // What hipMemcpyDefault stands for here is the old direction, but it isn't how that was given.
+  CHECK_IS(hipGraphExecMemcpyNodeSetParams1D(exec, copy, out, device, 4, hipMemcpyDefault), wrong);
   CHECK_IS(hipGraphExecMemcpyNodeSetParams1D(exec, set, out, device, 4, hipMemcpyDefault), wrong);
   CHECK_IS(hipGraphExecMemcpyNodeSetParams1D(nullptr, copy, out, device, 4, hipMemcpyDefault), wrong);
   CHECK_IS(hipGraphExecHostNodeSetParams(exec, copy, &host), wrong);
@@ -151,6 +153,15 @@ TEST_CASE("an update that doesn't fit says why, and changes nothing") {
     REQUIRE_OK(hipGraphAddMemsetNode(&set, more, nullptr, 0, &params));
     CHECK_IS(hipGraphExecUpdate(exec, more, &error_node, &result), hipErrorGraphExecUpdateFailure);
     CHECK_EQ(result, hipGraphExecUpdateErrorTopologyChanged);
+  }
+  {
+    // The count decides before any node is looked at, so no node is to blame.
+    const test::Graph fewer;
+    REQUIRE_OK(hipGraphAddMemcpyNode1D(&copy, fewer, nullptr, 0, out, device, 4, hipMemcpyDeviceToHost));
+    error_node = copy;
+    CHECK_IS(hipGraphExecUpdate(exec, fewer, &error_node, &result), hipErrorGraphExecUpdateFailure);
+    CHECK_EQ(result, hipGraphExecUpdateErrorTopologyChanged);
+    CHECK_EQ(error_node, nullptr);
   }
   {
     const test::Graph type;

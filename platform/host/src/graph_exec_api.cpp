@@ -30,11 +30,12 @@ hipError_t instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned long long
   return hipSuccess;
 }
 
-// Why the executable can't take the graph's parameters, with the node that shows it.
+// Why the executable can't take the graph's parameters, with the node that shows it; none where the counts differ.
 hipGraphExecUpdateResult compare(Runtime& rt, const Exec& exec, const std::vector<ExecNode>& nodes,
                                  std::uint64_t& culprit) {
-  const size_t common = std::min(exec.nodes.size(), nodes.size());
-  for (size_t i = 0; i < common; ++i) {
+  culprit = 0;
+  if (exec.nodes.size() != nodes.size()) return hipGraphExecUpdateErrorTopologyChanged;
+  for (size_t i = 0; i < nodes.size(); ++i) {
     const ExecNode& old_node = exec.nodes[i];
     const ExecNode& new_node = nodes[i];
     culprit = new_node.node_id;
@@ -43,7 +44,7 @@ hipGraphExecUpdateResult compare(Runtime& rt, const Exec& exec, const std::vecto
     if (!may_replace(rt, *old_node.work, *new_node.work)) return hipGraphExecUpdateErrorParametersChanged;
   }
   culprit = 0;
-  return exec.nodes.size() == nodes.size() ? hipGraphExecUpdateSuccess : hipGraphExecUpdateErrorTopologyChanged;
+  return hipGraphExecUpdateSuccess;
 }
 
 Node* find_by_id(const Graph& graph, std::uint64_t id) {

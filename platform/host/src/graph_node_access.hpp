@@ -38,7 +38,7 @@ hipError_t set_exec_node(hipGraphExec_t exec, hipGraphNode_t node, F&& make) {
     Work work;
     if (const hipError_t status = make(rt, work); status != hipSuccess) return status;
     const auto place = static_cast<size_t>(index);
-    if (!may_replace(rt, *target->nodes[place].work, work)) return hipErrorInvalidValue;
+    if (!may_set(rt, *target->nodes[place].work, work)) return hipErrorInvalidValue;
     target->set_work(place, std::move(work));
     return hipSuccess;
   });

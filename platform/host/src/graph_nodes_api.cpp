@@ -169,7 +169,7 @@ hipError_t hipGraphExecNodeSetParams(hipGraphExec_t graphExec, hipGraphNode_t no
     Work work;
     if (const hipError_t status = any_work(rt, nodeParams, work); status != hipSuccess) return status;
     const auto place = static_cast<size_t>(index);
-    if (!may_replace(rt, *target->nodes[place].work, work)) return hipErrorInvalidValue;
+    if (!may_set(rt, *target->nodes[place].work, work)) return hipErrorInvalidValue;
     target->set_work(place, std::move(work));
     return hipSuccess;
   });

@@ -13,6 +13,19 @@ int device_of(const Runtime& rt, const void* pointer) {
   return range ? range->device : 0;
 }
 
+// Whether a copy from one row to one row reads bytes that it writes.
+bool overlaps_itself(const CopyWork& work) {
+  if (work.height != 1 || work.depth != 1) return false;
+  const auto dst = reinterpret_cast<std::uintptr_t>(work.dst), src = reinterpret_cast<std::uintptr_t>(work.src);
+  return dst < src + work.width && src < dst + work.width;
+}
+
+// The checks of a copy that becomes a node. An eager one onto itself is left alone: mapped memory has one address.
+hipError_t check_copy_node(const Runtime& rt, const CopyWork& work) {
+  const hipError_t status = check_copy(rt, work);
+  return status == hipSuccess && overlaps_itself(work) ? hipErrorInvalidValue : status;
+}
+
 // The graph that gets a node, with the nodes that it depends on.
 hipError_t find_place(Runtime& rt, hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* dependencies,
                       size_t count, Graph*& target, std::vector<Node*>& before) {
@@ -38,7 +51,7 @@ hipError_t memcpy_work(Runtime& rt, const hipMemcpy3DParms* params, Work& out) {
   CopyWork work;
   if (const hipError_t status = copy_from_params(params, work); status != hipSuccess) return status;
   if (moves_nothing(work)) return hipErrorInvalidValue;
-  if (const hipError_t status = check_copy(rt, work); status != hipSuccess) return status;
+  if (const hipError_t status = check_copy_node(rt, work); status != hipSuccess) return status;
   out = work;
   return hipSuccess;
 }
@@ -46,7 +59,7 @@ hipError_t memcpy_work(Runtime& rt, const hipMemcpy3DParms* params, Work& out) {
 hipError_t memcpy_work(Runtime& rt, void* dst, const void* src, size_t count, hipMemcpyKind kind, Work& out) {
   if (dst == nullptr || src == nullptr || count == 0) return hipErrorInvalidValue;
   const CopyWork work = linear_copy(dst, src, count, kind);
-  if (const hipError_t status = check_copy(rt, work); status != hipSuccess) return status;
+  if (const hipError_t status = check_copy_node(rt, work); status != hipSuccess) return status;
   out = work;
   return hipSuccess;
 }
@@ -148,6 +161,12 @@ bool may_replace(Runtime& rt, const Work& old_work, const Work& new_work) {
     return before.height == 1 && now->height == 1 && device_of(rt, before.dst) == device_of(rt, now->dst);
   }
   return true;
+}
+
+bool may_set(Runtime& rt, const Work& old_work, const Work& new_work) {
+  if (!may_replace(rt, old_work, new_work)) return false;
+  const auto* now = std::get_if<CopyWork>(&new_work);
+  return now == nullptr || now->kind == std::get<CopyWork>(old_work).kind;
 }
 
 hipError_t add_node(Runtime& rt, hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* dependencies,

@@ -24,6 +24,9 @@ hipMemsetParams memset_params(const SetWork& work);
 // Whether an executable may take new work for a node: the same kind of node, and for copies and sets the same
 // direction, dimension and device.
 bool may_replace(Runtime& rt, const Work& old_work, const Work& new_work);
+// The same for work that is set node by node, where HIP wants a copy's kind spelled as it was: hipMemcpyDefault in
+// place of what it stands for is refused.
+bool may_set(Runtime& rt, const Work& old_work, const Work& new_work);
 
 hipError_t add_node(Runtime& rt, hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* dependencies,
                     size_t count, Work&& work);
