@@ -27,6 +27,31 @@ TEST_CASE("the destructor runs when the last reference is released") {
   CHECK_IS(hipUserObjectRetain(object, 1), hipErrorInvalidValue);
 }
 
+TEST_CASE("releasing the last reference runs the destructor in that very call") {
+  struct Data {
+    std::thread::id thread;
+    int calls = 0;
+  } data;
+  const auto note = [](void* d) {
+    static_cast<Data*>(d)->thread = std::this_thread::get_id();
+    ++static_cast<Data*>(d)->calls;
+  };
+  const test::Graph graph;
+  hipUserObject_t object = nullptr;
+  SUBCASE("of the application") {
+    REQUIRE_OK(hipUserObjectCreate(&object, &data, note, 2, hipUserObjectNoDestructorSync));
+    REQUIRE_OK(hipUserObjectRelease(object, 2));
+  }
+  SUBCASE("of a graph") {
+    REQUIRE_OK(hipUserObjectCreate(&object, &data, note, 1, hipUserObjectNoDestructorSync));
+    REQUIRE_OK(hipGraphRetainUserObject(graph, object, 1, hipGraphUserObjectMove));
+    REQUIRE_OK(hipGraphReleaseUserObject(graph, object, 1));
+  }
+  CHECK_EQ(data.calls, 1);
+  CHECK(data.thread == std::this_thread::get_id());
+  CHECK_IS(hipUserObjectRetain(object, 1), hipErrorInvalidValue);
+}
+
 TEST_CASE("wrong arguments of user objects are refused") {
   std::atomic<int> destroyed{0};
   hipUserObject_t object = nullptr;

@@ -8,28 +8,41 @@
 namespace hiphost {
 namespace {
 
+void run_destructor(const UserObject& object) noexcept {
+  const HostFunctionScope scope;
+  object.destroy(object.data);
+}
+
 class DestructorTask final : public Task {
  public:
   explicit DestructorTask(UserObject& object) : Task(TaskKind::kUserCode), object_(&object) {}
   const char* name() const noexcept override { return "user object destructor"; }
 
  protected:
-  void execute() noexcept override {
-    const HostFunctionScope scope;
-    object_->destroy(object_->data);
-  }
+  void execute() noexcept override { run_destructor(*object_); }
   void retired() noexcept override { delete object_; }
 
  private:
   UserObject* object_;
 };
 
+// Gives up references of the application's own, in its own call. The last one's destructor runs before that returns.
+hipError_t release_now(Runtime& rt, Lock& lock, UserObject& object, std::size_t count) {
+  object.references -= count;
+  if (object.references != 0) return hipSuccess;
+  const std::unique_ptr<UserObject> last(&object);
+  rt.user_objects.remove(&object);
+  lock.unlock();
+  run_destructor(object);
+  return hipSuccess;
+}
+
 }  // namespace
 
 void drop_references(Runtime& rt, UserObject& object, std::size_t count) {
   object.references -= count;
   if (object.references != 0) return;
-  // Not on this thread: it may be one that holds locks of the application, and holds the runtime's now.
+  // Not on this thread: it holds the runtime's lock, and the application didn't ask it for a destructor.
   const Ref<Task> task = make_ref<DestructorTask>(object);
   if (rt.scheduler.submit(*task, {})) rt.user_objects.remove(&object);
 }
@@ -56,12 +69,11 @@ std::size_t UserObjectRefs::count(const UserObject& object) const {
   return 0;
 }
 
-void UserObjectRefs::remove(UserObject& object, std::size_t count) {
+void UserObjectRefs::take(UserObject& object, std::size_t count) {
   for (auto& entry : objects_) {
     if (entry.first == &object) entry.second -= count;
   }
   std::erase_if(objects_, [](const auto& entry) { return entry.second == 0; });
-  drop_references(*rt_, object, count);
 }
 
 void UserObjectRefs::add_all(const UserObjectRefs& other) {
@@ -110,8 +122,7 @@ hipError_t hipUserObjectRelease(hipUserObject_t object, unsigned int count) {
     UserObject* target = rt.user_objects.find(object);
     if (target == nullptr || count == 0 || count > target->owned) return hipErrorInvalidValue;
     target->owned -= count;
-    drop_references(rt, *target, count);
-    return hipSuccess;
+    return release_now(rt, lock, *target, count);
   });
 }
 
@@ -140,8 +151,8 @@ hipError_t hipGraphReleaseUserObject(hipGraph_t graph, hipUserObject_t object, u
     UserObject* released = rt.user_objects.find(object);
     if (target == nullptr || released == nullptr || count == 0) return hipErrorInvalidValue;
     if (count > target->user_objects.count(*released)) return hipErrorInvalidValue;
-    target->user_objects.remove(*released, count);
-    return hipSuccess;
+    target->user_objects.take(*released, count);
+    return release_now(rt, lock, *released, count);
   });
 }
 

@@ -32,8 +32,8 @@ class UserObjectRefs {
 
   void add(UserObject& object, std::size_t count);
   std::size_t count(const UserObject& object) const;
-  // count must not exceed what is held.
-  void remove(UserObject& object, std::size_t count);
+  // The caller becomes the holder of `count` of the references; that must not exceed what is held.
+  void take(UserObject& object, std::size_t count);
   void add_all(const UserObjectRefs& other);
 
  private:

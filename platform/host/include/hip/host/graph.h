@@ -42,6 +42,8 @@ hipError_t hipGraphExecDestroy(hipGraphExec_t graphExec);
 hipError_t hipGraphNodeSetEnabled(hipGraphExec_t hGraphExec, hipGraphNode_t hNode, unsigned int isEnabled);
 hipError_t hipGraphNodeGetEnabled(hipGraphExec_t hGraphExec, hipGraphNode_t hNode, unsigned int* isEnabled);
 
+// The destructor of a user object runs in the call that releases the last reference, or on a thread of the runtime
+// where the end of a graph, an executable or a launch gives it up. Like a host function it must not call HIP.
 hipError_t hipUserObjectCreate(hipUserObject_t* object_out, void* ptr, hipHostFn_t destroy,
                                unsigned int initialRefcount, unsigned int flags);
 hipError_t hipUserObjectRetain(hipUserObject_t object, unsigned int count FMHAX_HIP_DEFAULT(1));
