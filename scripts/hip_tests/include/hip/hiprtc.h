@@ -1,0 +1,2 @@
+// hip-tests' headers include this one; nothing listed compiles at run time.
+#pragma once
