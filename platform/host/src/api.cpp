@@ -25,7 +25,8 @@ hipError_t enter_api(const char* function, FromHostFunction from_host_function) 
   return runtime().devices.empty() ? hipErrorNoDevice : hipSuccess;
 }
 
-hipError_t leave_api(hipError_t result) noexcept {
+hipError_t leave_api(const char* function, hipError_t result) noexcept {
+  if (ApiHook* hook = api_hook.load(std::memory_order_acquire)) hook->left(function, result);
   thread_state.last_result = result;
   if (result != hipSuccess && result != hipErrorNotReady) thread_state.last_error = result;
   return result;

@@ -14,6 +14,7 @@ class ApiHook {
  public:
   virtual ~ApiHook() = default;
   virtual hipError_t entered(const char* function) noexcept = 0;
+  virtual void left(const char* /*function*/, hipError_t /*result*/) noexcept {}
 };
 
 // Null for none. The hook must outlive all calls.
@@ -22,7 +23,7 @@ void set_api_hook(ApiHook* hook) noexcept;
 enum class FromHostFunction { kRefused, kAllowed };
 
 hipError_t enter_api(const char* function, FromHostFunction from_host_function) noexcept;
-hipError_t leave_api(hipError_t result) noexcept;
+hipError_t leave_api(const char* function, hipError_t result) noexcept;
 
 template <FromHostFunction kFrom = FromHostFunction::kRefused, class F>
 hipError_t api_call(const char* function, F&& body) noexcept {
@@ -36,7 +37,7 @@ hipError_t api_call(const char* function, F&& body) noexcept {
       result = hipErrorUnknown;
     }
   }
-  return leave_api(result);
+  return leave_api(function, result);
 }
 
 // Waits for tasks without any lock, then reports what went wrong on the device.
