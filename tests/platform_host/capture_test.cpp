@@ -182,6 +182,65 @@ TEST_CASE("capture info names the capture, its graph and where the stream stands
   CHECK_OK(hipGraphDestroy(ended));
 }
 
+TEST_CASE("what a stream's place in its capture no longer holds need not be joined") {
+  const test::Stream origin, fork;
+  const test::Event forked, joined;
+  const auto call = [](hipStream_t stream) {
+    REQUIRE_OK(hipLaunchHostFunc(
+        stream, [](void*) {}, nullptr));
+  };
+  REQUIRE_OK(hipStreamBeginCapture(origin, hipStreamCaptureModeGlobal));
+  call(origin);
+  REQUIRE_OK(hipEventRecord(forked, origin));
+  REQUIRE_OK(hipStreamWaitEvent(fork, forked, 0));
+  call(fork);
+  hipStreamCaptureStatus status{};
+  hipGraph_t graph = nullptr;
+  REQUIRE_OK(hipStreamGetCaptureInfo_v2(origin, &status, nullptr, &graph));
+  hipGraphNode_t apart = nullptr;
+  REQUIRE_OK(hipGraphAddEmptyNode(&apart, graph, nullptr, 0));
+  hipError_t expected = hipErrorStreamCaptureUnjoined;
+  SUBCASE("the fork was joined before") {
+    REQUIRE_OK(hipEventRecord(joined, fork));
+    REQUIRE_OK(hipStreamWaitEvent(origin, joined, 0));
+    REQUIRE_OK(hipStreamUpdateCaptureDependencies(origin, &apart, 1, hipStreamSetCaptureDependencies));
+    expected = hipSuccess;
+  }
+  SUBCASE("the fork's own place was emptied") {
+    REQUIRE_OK(hipStreamUpdateCaptureDependencies(fork, nullptr, 0, hipStreamSetCaptureDependencies));
+    expected = hipSuccess;
+  }
+  SUBCASE("the fork is still open") {
+    REQUIRE_OK(hipStreamUpdateCaptureDependencies(origin, &apart, 1, hipStreamSetCaptureDependencies));
+  }
+  call(origin);
+  graph = nullptr;
+  CHECK_IS(hipStreamEndCapture(origin, &graph), expected);
+  if (graph != nullptr) CHECK_OK(hipGraphDestroy(graph));
+}
+
+TEST_CASE("a capture can extend a child graph, and what holds that stays as it is until the end") {
+  const test::Stream stream;
+  const test::Graph outer, inner;
+  std::atomic<int> calls{0};
+  hipGraphNode_t node = nullptr;
+  hipGraph_t child = nullptr, ended = nullptr;
+  REQUIRE_OK(hipGraphAddChildGraphNode(&node, outer, nullptr, 0, inner));
+  REQUIRE_OK(hipGraphChildGraphNodeGetGraph(node, &child));
+  REQUIRE_OK(hipStreamBeginCaptureToGraph(stream, child, nullptr, nullptr, 0, hipStreamCaptureModeGlobal));
+  REQUIRE_OK(hipLaunchHostFunc(stream, test::count_call, &calls));
+  hipGraphExec_t exec = nullptr;
+  CHECK_IS(hipGraphInstantiate(&exec, outer, nullptr, nullptr, 0), hipErrorIllegalState);
+  CHECK_IS(hipGraphDestroyNode(node), hipErrorIllegalState);
+  CHECK_IS(hipGraphDestroy(outer), hipErrorIllegalState);
+  REQUIRE_OK(hipStreamEndCapture(stream, &ended));
+  CHECK_EQ(ended, child);
+  const test::Exec run(outer);
+  REQUIRE_OK(hipGraphLaunch(run, stream));
+  REQUIRE_OK(hipStreamSynchronize(stream));
+  CHECK_EQ(calls.load(), 1);
+}
+
 TEST_CASE("a capture can extend a graph") {
   const test::Stream stream;
   const test::Graph graph;

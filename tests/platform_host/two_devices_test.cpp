@@ -95,6 +95,29 @@ TEST_CASE("memory is copied between devices") {
   CHECK_EQ(can, 0);
 }
 
+TEST_CASE("a kernel node of an executable stays on the device that was current") {
+  const auto add = [](hipGraph_t graph, hipGraphNode_t& node) {
+    hipKernelNodeParams params{};
+    params.func = hiphost::kernel(+[] {});
+    params.gridDim = params.blockDim = dim3(1);
+    REQUIRE_OK(hipGraphAddKernelNode(&node, graph, nullptr, 0, &params));
+    return params;
+  };
+  const test::Graph graph, same, moved;
+  hipGraphNode_t node = nullptr, culprit = nullptr, error_node = nullptr;
+  const hipKernelNodeParams params = add(graph, node);
+  const test::Exec exec(graph);
+  hipGraphExecUpdateResult result{};
+  add(same, culprit);
+  CHECK_OK(hipGraphExecUpdate(exec, same, &error_node, &result));
+  const OnDevice other(1);
+  add(moved, culprit);
+  CHECK_IS(hipGraphExecUpdate(exec, moved, &error_node, &result), hipErrorGraphExecUpdateFailure);
+  CHECK_EQ(result, hipGraphExecUpdateErrorUnsupportedFunctionChange);
+  CHECK_EQ(error_node, culprit);
+  CHECK_IS(hipGraphExecKernelNodeSetParams(exec, node, &params), hipErrorInvalidValue);
+}
+
 TEST_CASE("a set node of an executable stays on its device") {
   const test::Buffer<int> near(1);
   const test::Graph graph;

@@ -25,13 +25,15 @@ void close_capture(Runtime& rt, Capture& capture) {
   capture.graph = {};
   for (Stream* member : capture.members) leave_capture(*member);
   capture.members.clear();
+  capture.let_go.clear();
   capture.origin = nullptr;
 }
 
-// Whether every node that a forked stream captured last is an ancestor of where the origin stands.
+// Whether every node that a forked stream captured last is an ancestor of where the origin stands, or was let go.
 bool all_joined(const Capture& capture) {
   std::unordered_set<const Node*> reached;
   std::vector<Node*> open = capture.origin->capture_after;
+  open.insert(open.end(), capture.let_go.begin(), capture.let_go.end());
   while (!open.empty()) {
     Node* node = open.back();
     open.pop_back();

@@ -22,6 +22,9 @@ class Capture : public RefCounted {
   Stream* origin = nullptr;  // null once the capture has ended
   std::vector<Stream*> members;
   Ref<Graph> graph;
+  // Nodes that hipStreamUpdateCaptureDependencies took out of a stream's place: they, and what is before them, need not
+  // be joined.
+  std::vector<Node*> let_go;
   bool invalidated = false;
   bool into_existing = false;  // the graph was the application's already
 

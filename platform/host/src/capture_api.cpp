@@ -53,7 +53,7 @@ hipError_t hipStreamBeginCaptureToGraph(hipStream_t stream, hipGraph_t graph, co
     Stream* target = find_stream(rt, stream);
     if (target == nullptr) return hipErrorContextIsDestroyed;
     Graph* into = rt.graphs.find(graph);
-    if (into == nullptr || into->is_child) return hipErrorInvalidValue;
+    if (into == nullptr) return hipErrorInvalidValue;
     std::vector<Node*> after;
     if (!find_nodes(rt, *into, dependencies, numDependencies, after)) return hipErrorInvalidValue;
     for (size_t i = 0; dependencyData != nullptr && i < numDependencies; ++i) {
@@ -111,7 +111,11 @@ hipError_t hipStreamUpdateCaptureDependencies(hipStream_t stream, hipGraphNode_t
     if (target->capture->invalidated) return hipErrorStreamCaptureInvalidated;
     std::vector<Node*> nodes;
     if (!find_nodes(rt, *target->capture->graph, dependencies, numDependencies, nodes)) return hipErrorInvalidValue;
-    if (flags == hipStreamSetCaptureDependencies) target->capture_after.clear();
+    if (flags == hipStreamSetCaptureDependencies) {
+      std::vector<Node*>& let_go = target->capture->let_go;
+      let_go.insert(let_go.end(), target->capture_after.begin(), target->capture_after.end());
+      target->capture_after.clear();
+    }
     for (Node* node : nodes) {
       std::erase(target->capture_after, node);
       target->capture_after.push_back(node);

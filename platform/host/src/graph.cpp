@@ -77,6 +77,12 @@ std::vector<const Node*> Graph::topological_order() const {
   return order;
 }
 
+bool is_capturing(const Graph& graph) noexcept {
+  if (graph.capture != nullptr) return true;
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const std::unique_ptr<Node>& node) { return node->child && is_capturing(*node->child); });
+}
+
 void retain_user_objects(const Graph& graph, UserObjectRefs& refs) {
   refs.add_all(graph.user_objects);
   for (const auto& node : graph.nodes) {

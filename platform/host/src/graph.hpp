@@ -55,6 +55,9 @@ class Graph : public RefCounted {
   Runtime& rt_;
 };
 
+// Whether a stream captures into the graph or into a child graph of it, at any depth.
+bool is_capturing(const Graph& graph) noexcept;
+
 // Adds references to the user objects of the graph and of its child graphs, at any depth.
 void retain_user_objects(const Graph& graph, UserObjectRefs& refs);
 

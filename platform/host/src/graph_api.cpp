@@ -62,7 +62,7 @@ hipError_t hipGraphDestroy(hipGraph_t graph) {
     Lock lock(rt.mutex);
     Graph* target = rt.graphs.find(graph);
     if (target == nullptr || target->is_child) return hipErrorInvalidValue;
-    if (target->capture != nullptr) return hipErrorIllegalState;
+    if (is_capturing(*target)) return hipErrorIllegalState;
     unregister_graph(rt, *target);
     return hipSuccess;
   });
@@ -220,7 +220,9 @@ hipError_t hipGraphDestroyNode(hipGraphNode_t node) {
     Lock lock(rt.mutex);
     Node* target = rt.nodes.find(node);
     if (target == nullptr) return hipErrorInvalidValue;
-    if (target->graph->capture != nullptr) return hipErrorIllegalState;
+    if (target->graph->capture != nullptr || (target->child && is_capturing(*target->child))) {
+      return hipErrorIllegalState;
+    }
     target->graph->remove_node(*target);
     return hipSuccess;
   });

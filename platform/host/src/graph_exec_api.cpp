@@ -20,7 +20,7 @@ hipError_t instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned long long
   Lock lock(rt.mutex);
   const Graph* source = rt.graphs.find(graph);
   if (source == nullptr) return hipErrorInvalidValue;
-  if (source->capture != nullptr) return hipErrorIllegalState;
+  if (is_capturing(*source)) return hipErrorIllegalState;
   std::vector<ExecNode> nodes;
   if (!flatten(*source, {}, nodes)) return hipErrorInvalidValue;
   auto retained = make_ref<Retained>(rt, *source);
@@ -41,7 +41,10 @@ hipGraphExecUpdateResult compare(Runtime& rt, const Exec& exec, const std::vecto
     culprit = new_node.node_id;
     if (old_node.work->index() != new_node.work->index()) return hipGraphExecUpdateErrorNodeTypeChanged;
     if (old_node.before != new_node.before) return hipGraphExecUpdateErrorTopologyChanged;
-    if (!may_replace(rt, *old_node.work, *new_node.work)) return hipGraphExecUpdateErrorParametersChanged;
+    if (!may_replace(rt, *old_node.work, *new_node.work)) {
+      return std::holds_alternative<KernelWork>(*new_node.work) ? hipGraphExecUpdateErrorUnsupportedFunctionChange
+                                                                : hipGraphExecUpdateErrorParametersChanged;
+    }
   }
   culprit = 0;
   return hipGraphExecUpdateSuccess;
@@ -67,7 +70,7 @@ hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_n
   const Graph* source = rt.graphs.find(graph);
   if (target == nullptr || source == nullptr) return hipErrorInvalidValue;
   std::vector<ExecNode> nodes;
-  if (source->capture != nullptr || !flatten(*source, {}, nodes)) return hipErrorGraphExecUpdateFailure;
+  if (is_capturing(*source) || !flatten(*source, {}, nodes)) return hipErrorGraphExecUpdateFailure;
   std::uint64_t culprit = 0;
   *result = compare(rt, *target, nodes, culprit);
   if (*result != hipGraphExecUpdateSuccess) {

@@ -41,6 +41,7 @@ hipError_t kernel_work(const hipKernelNodeParams* params, Work& out) {
   if (params == nullptr) return hipErrorInvalidValue;
   if (params->func == nullptr) return hipErrorInvalidValue;
   KernelWork work;
+  work.device = thread_state.device;
   const hipError_t status = make_kernel_work(params->func, params->gridDim, params->blockDim, params->kernelParams,
                                              params->extra, params->sharedMemBytes, work);
   if (status == hipSuccess) out = std::move(work);
@@ -155,6 +156,9 @@ bool may_replace(Runtime& rt, const Work& old_work, const Work& new_work) {
   if (const auto* now = std::get_if<CopyWork>(&new_work)) {
     const auto& before = std::get<CopyWork>(old_work);
     return copy_direction(rt, before) == copy_direction(rt, *now);
+  }
+  if (const auto* now = std::get_if<KernelWork>(&new_work)) {
+    return std::get<KernelWork>(old_work).device == now->device;
   }
   if (const auto* now = std::get_if<SetWork>(&new_work)) {
     const auto& before = std::get<SetWork>(old_work);

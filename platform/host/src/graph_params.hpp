@@ -21,7 +21,7 @@ hipError_t any_work(Runtime& rt, const hipGraphNodeParams* params, Work& out);
 hipKernelNodeParams kernel_params(Node& node);
 hipMemsetParams memset_params(const SetWork& work);
 
-// Whether an executable may take new work for a node: the same kind of node, and for copies and sets the same
+// Whether an executable may take new work for a node: the same kind of node, and for copies, sets and kernels the same
 // direction, dimension and device.
 bool may_replace(Runtime& rt, const Work& old_work, const Work& new_work);
 // The same for work that is set node by node, where HIP wants a copy's kind spelled as it was: hipMemcpyDefault in

@@ -91,6 +91,7 @@ hipError_t hipLaunchKernel(const void* function_address, dim3 numBlocks, dim3 di
     Lock lock(rt.mutex);
     Stream* target = find_stream(rt, stream);
     if (target == nullptr) return hipErrorContextIsDestroyed;
+    work.device = target->device.index;
     return dispatch(rt, *target, std::move(work));
   });
 }

@@ -72,6 +72,7 @@ struct KernelWork {
   const KernelInfo* kernel = nullptr;
   dim3 grid, block;
   std::size_t shared_bytes = 0;
+  int device = 0;  // that the function belongs to; a node's may not change
   ArgumentBlock args;
 };
 
