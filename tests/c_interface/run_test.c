@@ -104,7 +104,10 @@ void test_parts(void) {
   fmhax_problem problem = {.struct_size = sizeof problem};
   CHECK_OK(fmhax_executor_workspace_spec(executor, &spec));
   CHECK_OK(fmhax_executor_problem(executor, &problem));
-  CHECK(memcmp(&problem, &a.problem, sizeof problem) == 0);
+  char given[200], told[200];
+  CHECK_OK(fmhax_problem_to_string(&a.problem, given, sizeof given, NULL));
+  CHECK_OK(fmhax_problem_to_string(&problem, told, sizeof told, NULL));
+  CHECK(strcmp(given, told) == 0);
   unsigned char packed[256];
   int64_t host_size = 0, dq_acc_bytes = 0;
   CHECK_OK(fmhax_workspace_host_size(&spec, problem.batch, &host_size));

@@ -19,6 +19,34 @@ static void check_contents(const unsigned char* packed) {
   CHECK(offsets[0] == 0 && offsets[1] == 2 * 3 * 3 * 8 && offsets[2] == offsets[1] + 2 * 1 * 2 * 8);
 }
 
+/// Logical lengths, per sequence and cumulative, each too long by one on one side.
+static void check_logical_lengths(const fmhax_workspace_spec* spec, fmhax_problem problem,
+                                  fmhax_sequence_lengths lengths) {
+  static const int32_t kSeqlens[2][2] = {{3, 2}, {9, 4}};
+  static const int32_t kLong[2][2] = {{3, 3}, {9, 5}};
+  static const int32_t kCumulative[2][3] = {{0, 3, 5}, {0, 9, 13}};
+  static const int32_t kLongCumulative[2][3] = {{0, 3, 6}, {0, 9, 14}};
+  unsigned char packed[48];
+  for (int is_cumulative = 0; is_cumulative < 2; ++is_cumulative) {
+    problem.logical_lengths = is_cumulative ? FMHAX_LOGICAL_LENGTHS_CUMULATIVE : FMHAX_LOGICAL_LENGTHS_PER_SEQUENCE;
+    for (int long_side = -1; long_side <= FMHAX_SIDE_K; ++long_side) {
+      lengths.seqlen_q = is_cumulative ? NULL : (long_side == FMHAX_SIDE_Q ? kLong : kSeqlens)[0];
+      lengths.seqlen_k = is_cumulative ? NULL : (long_side == FMHAX_SIDE_K ? kLong : kSeqlens)[1];
+      lengths.cu_seqlen_q = is_cumulative ? (long_side == FMHAX_SIDE_Q ? kLongCumulative : kCumulative)[0] : NULL;
+      lengths.cu_seqlen_k = is_cumulative ? (long_side == FMHAX_SIDE_K ? kLongCumulative : kCumulative)[1] : NULL;
+      fmhax_call_status status = {.struct_size = sizeof status};
+      CHECK_OK(fmhax_pack_workspace_host(spec, &problem, &lengths, -1, packed, sizeof packed, NULL, &status));
+      if (long_side < 0) {
+        CHECK(status.code == FMHAX_STATUS_OK);
+        check_contents(packed);
+      } else {
+        CHECK(status.code == FMHAX_STATUS_BAD_LOGICAL_LENGTH && status.side == long_side && status.sequence == 1);
+        CHECK(status.value == status.limit + 1 && status.limit == (long_side == FMHAX_SIDE_Q ? 2 : 4));
+      }
+    }
+  }
+}
+
 int main(void) {
   fmhax_workspace_spec spec;
   fmhax_problem problem;
@@ -57,6 +85,7 @@ int main(void) {
   CHECK_OK(fmhax_pack_workspace_host(&spec, &problem, &lengths, -1, packed, sizeof packed, &dq_acc, &status));
   CHECK(status.code == FMHAX_STATUS_OK && dq_acc == exact - host_size);
   check_contents(packed);
+  check_logical_lengths(&spec, problem, lengths);
 
   // Refused batches are told by the status and in the metadata; a batch that doesn't fit too.
   const int32_t beyond[3] = {0, 9, 14};

@@ -1,4 +1,4 @@
-// What a C program can't do: throw out of a callback, and compare the defaults with those of the C++ types.
+// What a C program can't do: throw out of a callback, and compare with the C++ types.
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -8,6 +8,7 @@
 #include "attention.h"
 #include "fmhax/executor.hpp"
 #include "fmhax/fmhax.h"
+#include "fmhax/problem.hpp"
 
 namespace {
 
@@ -89,6 +90,97 @@ TEST_CASE("defaults are those of the C++ types") {
   const fmhax::ExecutorOptions cpp_options;
   CHECK(options.keepalive == static_cast<std::int32_t>(cpp_options.keepalive));
   CHECK(options.metadata_path == static_cast<std::int32_t>(cpp_options.metadata_path));
+}
+
+TEST_CASE("every field of a problem arrives") {
+  fmhax_problem c;
+  REQUIRE(fmhax_problem_init(&c, sizeof c) == FMHAX_OK);
+  fmhax::Problem cpp;
+  const auto check = [&] {
+    char text[400];
+    REQUIRE(fmhax_problem_to_string(&c, text, sizeof text, nullptr) == FMHAX_OK);
+    CHECK(text == to_string(cpp));
+  };
+  check();
+  c.dtype = FMHAX_DATA_TYPE_FP16;
+  cpp.dtype = fmhax::DataType::fp16;
+  std::int64_t value = 0;
+  c.is_group_mode = 1;
+  cpp.is_group_mode = true;
+  c.batch = cpp.batch = ++value;
+  c.nhead_q = cpp.nhead_q = ++value;
+  c.nhead_k = cpp.nhead_k = ++value;
+  c.hdim_q = cpp.hdim_q = ++value;
+  c.hdim_v = cpp.hdim_v = ++value;
+  c.max_seqlen_q = cpp.max_seqlen_q = ++value;
+  c.max_seqlen_k = cpp.max_seqlen_k = ++value;
+  c.total_q = cpp.total_q = ++value;
+  c.total_k = cpp.total_k = ++value;
+  check();
+  c.mask = {FMHAX_MASK_ALIGNMENT_BOTTOM_RIGHT, 3, 4};
+  cpp.mask = {fmhax::MaskAlignment::bottom_right, 3, 4};
+  check();
+  c.logical_lengths = FMHAX_LOGICAL_LENGTHS_CUMULATIVE;
+  cpp.logical_lengths = fmhax::LogicalLengths::cumulative;
+  c.bias = FMHAX_BIAS_ELEMENTWISE;
+  cpp.bias = fmhax::BiasKind::elementwise;
+  check();
+  const auto check_flag = [&](std::int32_t fmhax_problem::*c_flag, bool fmhax::Problem::*cpp_flag) {
+    c.*c_flag = 2;
+    cpp.*cpp_flag = true;
+    check();
+    c.*c_flag = 0;
+    cpp.*cpp_flag = false;
+  };
+  check_flag(&fmhax_problem::is_deterministic, &fmhax::Problem::is_deterministic);
+  check_flag(&fmhax_problem::has_dbias, &fmhax::Problem::has_dbias);
+  check_flag(&fmhax_problem::has_dropout, &fmhax::Problem::has_dropout);
+  check_flag(&fmhax_problem::stores_random_values, &fmhax::Problem::stores_random_values);
+  check_flag(&fmhax_problem::has_sink, &fmhax::Problem::has_sink);
+  check_flag(&fmhax_problem::has_softcap, &fmhax::Problem::has_softcap);
+  check_flag(&fmhax_problem::has_dlse, &fmhax::Problem::has_dlse);
+}
+
+TEST_CASE("an executor's spec and sizes are those of the C++ executor, whatever kernel is chosen") {
+  fmhax_problem c;
+  REQUIRE(fmhax_problem_init(&c, sizeof c) == FMHAX_OK);
+  c.batch = 3;
+  c.nhead_q = c.nhead_k = 2;
+  c.hdim_q = c.hdim_v = 64;
+  c.max_seqlen_q = 300;
+  fmhax::Problem cpp;
+  cpp.batch = 3;
+  cpp.nhead_q = cpp.nhead_k = 2;
+  cpp.hdim_q = cpp.hdim_v = 64;
+  cpp.max_seqlen_q = 300;
+  for (const std::int64_t seqlen_k : {64, 1000}) {
+    for (const bool is_deterministic : {false, true}) {
+      c.max_seqlen_k = cpp.max_seqlen_k = seqlen_k;
+      c.is_deterministic = cpp.is_deterministic = is_deterministic;
+      const fmhax::Executor expected(cpp);
+      fmhax_executor* executor = nullptr;
+      REQUIRE(fmhax_executor_create(&c, nullptr, &executor) == FMHAX_OK);
+      fmhax_workspace_spec spec;
+      spec.struct_size = sizeof spec;
+      REQUIRE(fmhax_executor_workspace_spec(executor, &spec) == FMHAX_OK);
+      const fmhax::WorkspaceSpec& cpp_spec = expected.workspace_spec();
+      CHECK(spec.kN0 == cpp_spec.kN0);
+      CHECK(spec.workers == cpp_spec.workers);
+      CHECK(spec.acc_element_size == cpp_spec.acc_element_size);
+      CHECK((spec.is_group_mode != 0) == cpp_spec.is_group_mode);
+      CHECK((spec.is_deterministic != 0) == cpp_spec.is_deterministic);
+      CHECK((spec.is_persistent != 0) == cpp_spec.is_persistent);
+      CHECK((spec.writes_dq_directly != 0) == cpp_spec.writes_dq_directly);
+      CHECK((spec.needs_zero_dq_acc != 0) == cpp_spec.needs_zero_dq_acc);
+      std::int64_t from_executor = -1;
+      std::int64_t from_spec = -1;
+      CHECK(fmhax_executor_workspace_size(executor, &from_executor) == FMHAX_OK);
+      CHECK(fmhax_workspace_size(&spec, &c, &from_spec) == FMHAX_OK);
+      CHECK(from_executor == expected.workspace_size());
+      CHECK(from_spec == from_executor);
+      fmhax_executor_destroy(executor);
+    }
+  }
 }
 
 TEST_CASE("tensors are those of the C++ functions") {
