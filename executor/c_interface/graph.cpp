@@ -28,7 +28,7 @@ fmhax_error_code fmhax_graph_update(fmhax_graph* graph, const fmhax_call_argumen
   return guarded([&] { graph_of(graph).update(arguments_from(arguments)); });
 }
 
-fmhax_error_code fmhax_graph_launch(fmhax_graph* graph, hipStream_t stream) {
+fmhax_error_code fmhax_graph_launch(fmhax_graph* graph, fmhax_stream stream) {
   return guarded([&] { graph_of(graph).launch(stream); });
 }
 
@@ -43,7 +43,7 @@ fmhax_error_code fmhax_graph_get_counters(const fmhax_graph* graph, fmhax_graph_
   });
 }
 
-fmhax_error_code fmhax_graph_native(const fmhax_graph* graph, hipGraph_t* native) {
+fmhax_error_code fmhax_graph_native(const fmhax_graph* graph, fmhax_hip_graph* native) {
   return guarded([&] { required(native, "native") = graph_of(graph).native(); });
 }
 

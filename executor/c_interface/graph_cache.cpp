@@ -23,7 +23,7 @@ fmhax_error_code fmhax_graph_cache_create(size_t capacity, fmhax_graph_cache** c
 void fmhax_graph_cache_destroy(fmhax_graph_cache* cache) { delete cache; }
 
 fmhax_error_code fmhax_graph_cache_launch(fmhax_graph_cache* cache, const fmhax_executor* executor,
-                                          const fmhax_call_arguments* arguments, hipStream_t stream) {
+                                          const fmhax_call_arguments* arguments, fmhax_stream stream) {
   return guarded(
       [&] { cache_of(cache).launch(required(executor, "executor").executor, arguments_from(arguments), stream); });
 }

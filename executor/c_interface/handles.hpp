@@ -1,7 +1,10 @@
 /// @file What the handles of fmhax.h hold, and the call arguments that refer to them.
 #pragma once
 
+#include <hip/hip_runtime.h>
+
 #include <memory>
+#include <type_traits>
 
 #include "executor_options.hpp"
 #include "fmhax/executor.hpp"
@@ -27,6 +30,8 @@ struct fmhax_graph {
 struct fmhax_graph_cache {
   fmhax::GraphCache cache;
 };
+
+static_assert(std::is_same_v<fmhax_stream, hipStream_t> && std::is_same_v<fmhax_hip_graph, hipGraph_t>);
 
 namespace fmhax::c_interface {
 

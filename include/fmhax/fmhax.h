@@ -4,13 +4,18 @@
 #ifndef FMHAX_FMHAX_H
 #define FMHAX_FMHAX_H
 
-#include <hip/hip_runtime_api.h>
-
 #include "fmhax/workspace.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// HIP's handles -------------------------------------------------------------------------------------------------------
+
+/// The types that HIP's headers call hipStream_t and hipGraph_t. Those headers aren't needed, and not every version of
+/// them compiles as C.
+typedef struct ihipStream_t* fmhax_stream;
+typedef struct ihipGraph* fmhax_hip_graph;
 
 // Tensors and arguments -----------------------------------------------------------------------------------------------
 
@@ -158,20 +163,20 @@ fmhax_error_code fmhax_executor_workspace_size_of_starts(const fmhax_executor* e
 /// The whole backward pass on `stream`: eager, or recorded when the stream is capturing. Never waits for the device. A
 /// call that fails with anything but FMHAX_ERROR_HIP has enqueued nothing.
 fmhax_error_code fmhax_executor_enqueue(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
-                                        hipStream_t stream);
+                                        fmhax_stream stream);
 /// The preparation alone, from lengths in device memory.
 fmhax_error_code fmhax_executor_prepare_workspace_async(const fmhax_executor* executor,
-                                                        const fmhax_call_arguments* arguments, hipStream_t stream);
+                                                        const fmhax_call_arguments* arguments, fmhax_stream stream);
 /// The preparation alone, from lengths in host memory, which are read, checked and packed before the call returns.
 /// Needs only fmhax_executor_workspace_size_of_starts() bytes. Not while capturing.
 fmhax_error_code fmhax_executor_prepare_workspace(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
-                                                  const fmhax_sequence_lengths* host_lengths, hipStream_t stream);
+                                                  const fmhax_sequence_lengths* host_lengths, fmhax_stream stream);
 /// The kernels alone, over a workspace prepared earlier on this stream's time line.
 fmhax_error_code fmhax_executor_enqueue_kernels(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
-                                                hipStream_t stream);
+                                                fmhax_stream stream);
 /// o and lse from q, k, v, for samples and tests. Rows that see no key get o = 0, lse = -inf.
 fmhax_error_code fmhax_executor_enqueue_forward(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
-                                                hipStream_t stream);
+                                                fmhax_stream stream);
 
 /// The nodes of one call as text, one a line, or as a Graphviz digraph.
 fmhax_error_code fmhax_executor_describe(const fmhax_executor* executor, char* text, size_t capacity, size_t* length);
@@ -190,7 +195,7 @@ void fmhax_graph_destroy(fmhax_graph* graph);
 /// Other arguments for the launches that follow. Waits for nothing.
 fmhax_error_code fmhax_graph_update(fmhax_graph* graph, const fmhax_call_arguments* arguments);
 /// Enqueues one replay on any stream of the executor's device that is not capturing.
-fmhax_error_code fmhax_graph_launch(fmhax_graph* graph, hipStream_t stream);
+fmhax_error_code fmhax_graph_launch(fmhax_graph* graph, fmhax_stream stream);
 /// What the latest replay that got so far found wrong with its lengths. Final after synchronising.
 fmhax_error_code fmhax_graph_status(const fmhax_graph* graph, fmhax_call_status* status);
 
@@ -202,7 +207,7 @@ typedef struct fmhax_graph_counters {
 } fmhax_graph_counters;
 fmhax_error_code fmhax_graph_get_counters(const fmhax_graph* graph, fmhax_graph_counters* counters);
 /// The graph itself, e.g. to add as a child node. The handle owns it and must outlive every graph that embeds it.
-fmhax_error_code fmhax_graph_native(const fmhax_graph* graph, hipGraph_t* native);
+fmhax_error_code fmhax_graph_native(const fmhax_graph* graph, fmhax_hip_graph* native);
 fmhax_error_code fmhax_graph_dot(const fmhax_graph* graph, char* text, size_t capacity, size_t* length);
 
 // Graph cache ---------------------------------------------------------------------------------------------------------
@@ -215,7 +220,7 @@ fmhax_error_code fmhax_graph_cache_create(size_t capacity, fmhax_graph_cache** c
 void fmhax_graph_cache_destroy(fmhax_graph_cache* cache);
 /// fmhax_executor_enqueue by way of a graph that is kept for equal arguments; `stream` must not be capturing.
 fmhax_error_code fmhax_graph_cache_launch(fmhax_graph_cache* cache, const fmhax_executor* executor,
-                                          const fmhax_call_arguments* arguments, hipStream_t stream);
+                                          const fmhax_call_arguments* arguments, fmhax_stream stream);
 
 typedef struct fmhax_graph_cache_counters {
   uint32_t struct_size;

@@ -3,6 +3,8 @@
 #ifndef FMHAX_TESTS_C_INTERFACE_ATTENTION_H
 #define FMHAX_TESTS_C_INTERFACE_ATTENTION_H
 
+#include <hip/hip_runtime_api.h>
+
 #include <stddef.h>
 #include <stdint.h>
 
