@@ -161,7 +161,7 @@ fmhax_error_code fmhax_executor_workspace_size_of_starts(const fmhax_executor* e
                                                          const int32_t* seqstart_k, int64_t* bytes);
 
 /// The whole backward pass on `stream`: eager, or recorded when the stream is capturing. Never waits for the device. A
-/// call that fails with anything but FMHAX_ERROR_HIP has enqueued nothing.
+/// call that is refused (any error but FMHAX_ERROR_HIP and FMHAX_ERROR_OUT_OF_MEMORY) has enqueued nothing.
 fmhax_error_code fmhax_executor_enqueue(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
                                         fmhax_stream stream);
 /// The preparation alone, from lengths in device memory.
