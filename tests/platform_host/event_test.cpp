@@ -91,14 +91,17 @@ TEST_CASE("wrong event handles and flags are errors") {
   hipEvent_t event = nullptr;
   REQUIRE_OK(hipEventCreate(&event));
   REQUIRE_OK(hipEventDestroy(event));
-  CHECK_IS(hipEventDestroy(event), hipErrorInvalidHandle);
+  CHECK_IS(hipEventDestroy(event), hipErrorContextIsDestroyed);
+  CHECK_IS(hipEventDestroy(nullptr), hipErrorInvalidHandle);
   CHECK_IS(hipEventQuery(event), hipErrorInvalidHandle);
   CHECK_IS(hipEventRecord(event, stream), hipErrorInvalidHandle);
   CHECK_IS(hipStreamWaitEvent(stream, event, 0), hipErrorInvalidHandle);
   CHECK_IS(hipEventCreateWithFlags(&event, 0x100), hipErrorInvalidValue);
+  CHECK_IS(hipEventCreateWithFlags(&event, hipEventReleaseToDevice | hipEventReleaseToSystem), hipErrorInvalidValue);
   CHECK_IS(hipEventCreate(nullptr), hipErrorInvalidValue);
   const test::Event good;
   CHECK_IS(hipEventRecord(good, test::garbage_stream()), hipErrorContextIsDestroyed);
+  CHECK_IS(hipStreamWaitEvent(test::garbage_stream(), good, 0), hipErrorInvalidHandle);
   CHECK_IS(hipEventRecordWithFlags(good, stream, 7), hipErrorInvalidValue);
   CHECK_IS(hipStreamWaitEvent(stream, good, 9), hipErrorInvalidValue);
 }

@@ -37,6 +37,8 @@ hipError_t create_event(hipEvent_t* out, unsigned flags) {
   if (out == nullptr) return hipErrorInvalidValue;
   *out = nullptr;
   if ((flags & ~kEventFlags) != 0) return hipErrorInvalidValue;
+  constexpr unsigned kScopes = hipEventReleaseToDevice | hipEventReleaseToSystem;
+  if ((flags & kScopes) == kScopes) return hipErrorInvalidValue;
   // Events of other processes aren't supported, and HIP wants them without timing.
   if ((flags & hipEventInterprocess) != 0) {
     return (flags & hipEventDisableTiming) == 0 ? hipErrorInvalidValue : hipErrorNotSupported;
@@ -83,7 +85,7 @@ hipError_t hipEventDestroy(hipEvent_t event) {
     Runtime& rt = runtime();
     Lock lock(rt.mutex);
     Event* target = rt.events.find(event);
-    if (target == nullptr) return hipErrorInvalidHandle;
+    if (target == nullptr) return event == nullptr ? hipErrorInvalidHandle : hipErrorContextIsDestroyed;
     rt.events.remove(target);
     target->unref();
     return hipSuccess;

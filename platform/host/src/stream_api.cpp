@@ -133,7 +133,7 @@ hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned int
     Runtime& rt = runtime();
     Lock lock(rt.mutex);
     Stream* target = find_stream(rt, stream);
-    if (target == nullptr) return hipErrorContextIsDestroyed;
+    if (target == nullptr) return hipErrorInvalidHandle;  // unlike elsewhere, and so documented
     Event* awaited = rt.events.find(event);
     if (awaited == nullptr) return hipErrorInvalidHandle;
     bool handled = false;
