@@ -55,8 +55,6 @@ class Graph::Impl {
   void build(const detail::NodeList& list, detail::GraphPieces& pieces, detail::AddedNodes& nodes) const;
   /// False when the executable has to be built anew.
   bool change_in_place(const detail::NodeList& list);
-  /// Makes the block keep the pieces alive.
-  static void carry(detail::StagingBlock& block, std::shared_ptr<void> pieces);
   /// Gives the block, with the pieces, back to the pool for when its event has passed.
   void retire(detail::StagingLease lease, std::shared_ptr<void> pieces);
 
@@ -133,28 +131,26 @@ void Graph::Impl::build(const detail::NodeList& list, detail::GraphPieces& piece
   pieces.workspace = workspace_;
 }
 
-void Graph::Impl::carry(detail::StagingBlock& block, std::shared_ptr<void> pieces) {
-  // What pinned_host_alloc gave goes with the pieces.
-  block.external =
-      std::make_shared<std::array<std::shared_ptr<void>, 2>>(std::array{std::move(block.external), std::move(pieces)});
-}
-
 void Graph::Impl::retire(detail::StagingLease lease, std::shared_ptr<void> pieces) {
   detail::StagingBlock* block = lease.detach();
-  if (pieces != nullptr) carry(*block, std::move(pieces));
+  block->pieces = std::move(pieces);
   state_->pool.release_after_event(block);
 }
 
 Graph::Impl::~Impl() {
   if (!is_fenced_) {
     // Nothing tells when the last launch ends: the blocks are given up with all that they carry.
-    if (former_lease_) carry(*former_lease_.detach(), former_pieces_);
-    carry(*lease_.detach(), pieces_);
+    if (former_lease_) former_lease_.detach()->pieces = former_pieces_;
+    lease_.detach()->pieces = pieces_;
     return;
   }
   // Launches may be in flight: the block whose event follows the last one carries everything until it has passed.
   if (former_lease_) retire(std::move(former_lease_), former_pieces_ != nullptr ? former_pieces_ : pieces_);
-  if (launched_) retire(std::move(lease_), std::move(pieces_));
+  if (launched_) {
+    retire(std::move(lease_), std::move(pieces_));
+    return;
+  }
+  lease_->pieces = std::move(pieces_);  // for collect(), since freeing waits for the device
 }
 
 void Graph::Impl::launch(hipStream_t stream) {

@@ -117,10 +117,13 @@ GraphCache::Impl::Placed GraphCache::Impl::place(const detail::GraphKey& key, de
   Placed placed;
   if (slots_.size() == capacity_) placed.entry = make_room(key.plan, dropped);
   if (placed.entry == nullptr) placed.entry = std::make_shared<detail::CachedGraph>();
-  placed.use = std::unique_lock(placed.entry->mutex);  // never waits: nobody else has the entry
+  // Nobody else has the entry, so this succeeds; waiting for it would be the wrong order of the two locks.
+  placed.use = std::unique_lock(placed.entry->mutex, std::try_to_lock);
   placed.entry->is_fitted = false;
-  slots_.push_front({key, placed.entry});
-  slot_of_.emplace(key, slots_.begin());
+  Slots slot;
+  slot.push_front({key, placed.entry});
+  slot_of_.emplace(key, slot.begin());
+  slots_.splice(slots_.begin(), slot);
   return placed;
 }
 

@@ -44,7 +44,7 @@ StagingPool::~StagingPool() {
 
 StagingBlock* StagingPool::acquire(std::size_t bytes, const PinnedAllocator& allocator) {
   const RelaxedCapture relaxed;
-  collect();
+  recycle();
   const std::size_t size_class = allocator ? 0 : size_class_of(bytes);
   StagingBlock* block = nullptr;
   {
@@ -144,17 +144,41 @@ void StagingPool::put_free(StagingBlock* list) noexcept {
   }
 }
 
-void StagingPool::collect() noexcept {
-  const RelaxedCapture relaxed;
+void StagingPool::recycle() noexcept {
   StagingBlock* finished = take_finished();
-  if (finished == nullptr) return;
-  // What the blocks kept alive may run the caller's code, so no lock is held.
-  for (StagingBlock* block = finished; block != nullptr; block = block->next) {
+  StagingBlock* free = nullptr;
+  while (finished != nullptr) {
+    StagingBlock* block = finished;
+    finished = block->next;
+    if (block->pieces != nullptr) {
+      const std::lock_guard lock(mutex_);
+      block->next = std::exchange(with_pieces_, block);
+      continue;
+    }
+    // What the blocks kept alive may run the caller's code, so no lock is held.
     block->external.reset();
     block->status.reset();
     if (block->capacity == 0) block->memory = nullptr;
+    block->next = std::exchange(free, block);
   }
-  put_free(finished);
+  if (free != nullptr) put_free(free);
+}
+
+void StagingPool::collect() noexcept {
+  const RelaxedCapture relaxed;
+  recycle();
+  StagingBlock* list = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    list = std::exchange(with_pieces_, nullptr);
+  }
+  while (list != nullptr) {
+    StagingBlock* block = list;
+    list = block->next;
+    block->pieces.reset();
+    hand_back(block);
+  }
+  recycle();
 }
 
 StagingPoolCounters StagingPool::counters() const noexcept {

@@ -24,7 +24,8 @@ struct StagingBlock {
   void* memory = nullptr;    ///< pinned; the pool's, or external.get(), or null for a block without bytes
   std::size_t capacity = 0;  ///< bytes of the pool's own memory, 0 without
   hipEvent_t event = nullptr;
-  std::shared_ptr<void> external;      ///< the caller's pinned memory, or the pieces of a retired graph
+  std::shared_ptr<void> external;      ///< the caller's pinned memory
+  std::shared_ptr<void> pieces;        ///< of a graph that is gone; letting go of them may wait for the device
   std::shared_ptr<CallStatus> status;  ///< kept alive with the block
   StagingBlock* next = nullptr;
 };
@@ -60,16 +61,18 @@ class StagingPool {
   /// Takes the block back once its own event, recorded by the owner, has passed.
   void release_after_event(StagingBlock* block) noexcept;
   /// Takes the block back now. Lock-free and free of HIP calls: the one thing that a host function or a user
-  /// object's destructor does. What the block keeps alive is let go later, by a thread that acquires.
+  /// object's destructor does. What the block keeps alive is let go later, by a thread that acquires or collects.
   static void hand_back(StagingBlock* block) noexcept;
 
-  /// Lets go of everything that is no longer in flight. acquire() does the same.
+  /// Lets go of everything that is no longer in flight. May wait for the device where graphs' pieces are among it.
   void collect() noexcept;
   StagingPoolCounters counters() const noexcept;
 
  private:
   static constexpr std::size_t kSizeClasses = 64;
 
+  /// Makes finished blocks free again, but for those with pieces, which are put aside. Never waits.
+  void recycle() noexcept;
   StagingBlock* take_finished() noexcept;
   void put_free(StagingBlock* list) noexcept;
   StagingBlock* make_block(std::size_t size_class);
@@ -79,6 +82,7 @@ class StagingPool {
   StagingBlock* in_flight_ = nullptr;               ///< oldest first
   StagingBlock** in_flight_end_ = &in_flight_;
   std::atomic<StagingBlock*> handed_back_{nullptr};
+  StagingBlock* with_pieces_ = nullptr;  ///< finished; for collect()
   StagingPoolCounters counters_{};
 };
 

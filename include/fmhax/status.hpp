@@ -14,7 +14,8 @@ namespace fmhax {
 class StatusBuffer {
  public:
   StatusBuffer() = default;
-  /// Allocates (may throw Error); do it outside of the hot path. Legal while a stream is capturing.
+  /// Takes a slot of memory that lives as long as the process, and gives it back with the last copy; throws Error when
+  /// there is no memory for more. Thread-safe, and legal while a stream is capturing. Neither waits for the device.
   static StatusBuffer create();
 
   /// A snapshot. Thread-safe; never blocks.

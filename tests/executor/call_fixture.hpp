@@ -3,6 +3,7 @@
 
 #include <hip/hip_runtime.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -113,6 +114,22 @@ inline std::size_t node_count(hipGraph_t graph) {
   check_hip(hipGraphGetNodes(graph, nullptr, &count), "hipGraphGetNodes");
   return count;
 }
+
+/// Holds a stream up until it is opened.
+class Gate {
+ public:
+  explicit Gate(hipStream_t stream) {
+    const auto wait = [](void* flag) {
+      while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
+    };
+    check_hip(hipLaunchHostFunc(stream, wait, &is_open_), "hipLaunchHostFunc");
+  }
+  /// The stream must have passed it before this object goes.
+  void open() { is_open_ = true; }
+
+ private:
+  std::atomic<bool> is_open_{false};
+};
 
 /// Waits until `condition` holds, 20 seconds at most.
 inline bool eventually(const std::function<bool()>& condition) {

@@ -175,3 +175,29 @@ TEST_CASE("a batch without rows is a call that does nothing") {
   graph.launch(stream.get());
   stream.synchronize();
 }
+
+TEST_CASE("a call lets go of the statuses and graphs of the past without waiting for the device") {
+  Call call(long_case());
+  const OwnedStream stream, busy;
+  // In the pool: a block with the last reference to a status, and one with a graph that owns its workspace.
+  call.arguments().status = StatusBuffer::create();
+  call.executor.enqueue(call.arguments(), stream.get());
+  call.arguments().status = {};
+  CallArguments without_workspace = call.arguments();
+  without_workspace.workspace = nullptr;
+  without_workspace.workspace_bytes = 0;
+  Graph(call.executor, without_workspace).launch(stream.get());
+  stream.synchronize();
+
+  Gate gate(busy.get());
+  std::atomic<bool> is_enqueued{false};
+  std::thread caller([&] {
+    for (int i = 0; i < 3; ++i) call.executor.enqueue(call.arguments(), stream.get());
+    is_enqueued = true;
+  });
+  CHECK(eventually([&] { return is_enqueued.load(); }));
+  gate.open();
+  caller.join();
+  stream.synchronize();
+  busy.synchronize();
+}

@@ -1,7 +1,5 @@
 #include "staging_pool.hpp"
 
-#include <atomic>
-#include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -13,28 +11,6 @@
 using namespace fmhax;
 using namespace fmhax::detail;
 using namespace fmhax::test;
-
-namespace {
-
-/// Keeps a stream busy until released.
-class Gate {
- public:
-  explicit Gate(hipStream_t stream) {
-    check_hip(hipLaunchHostFunc(
-                  stream,
-                  [](void* flag) {
-                    while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
-                  },
-                  &open_),
-              "hipLaunchHostFunc");
-  }
-  void open() { open_ = true; }
-
- private:
-  std::atomic<bool> open_{false};
-};
-
-}  // namespace
 
 TEST_CASE("a block is not lent again before the stream has passed its release") {
   StagingPool pool;
