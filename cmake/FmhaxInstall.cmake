@@ -26,6 +26,15 @@ if(TARGET fmhax_platform_host)
           COMPONENT fmhax FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 endif()
 
+if(TARGET fmhax_platform_nvidia)
+  # Likewise, for those who link fmhax::platform_nvidia.
+  set_target_properties(fmhax_platform_nvidia PROPERTIES EXPORT_NAME platform_nvidia)
+  install(TARGETS fmhax_platform_nvidia EXPORT fmhaxTargets
+          INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fmhax-nvidia)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/platform/nvidia/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fmhax-nvidia
+          COMPONENT fmhax FILES_MATCHING PATTERN "*.h")
+endif()
+
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/fmhaxConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/fmhaxConfig.cmake INSTALL_DESTINATION ${fmhax_package_dir})
 # Before 1.0 a minor version may change the interface.

@@ -1,0 +1,11 @@
+// The HIP version whose interface platform/nvidia follows.
+#ifndef FMHAX_NVIDIA_HIP_VERSION_H
+#define FMHAX_NVIDIA_HIP_VERSION_H
+
+#define HIP_VERSION_MAJOR 6
+#define HIP_VERSION_MINOR 4
+#define HIP_VERSION_PATCH 0
+
+#define HIP_VERSION (HIP_VERSION_MAJOR * 10000000 + HIP_VERSION_MINOR * 100000 + HIP_VERSION_PATCH)
+
+#endif
