@@ -23,6 +23,13 @@ struct BenchFlags {
 /// What is measured when no problem is given.
 std::vector<verification::Case> default_cases() {
   std::vector<verification::Case> cases;
+  ProblemFlags tiny;  // so little work that the host's part is seen alone
+  tiny.is_group_mode = true;
+  tiny.seqlens_q = "129,16,16,16";
+  tiny.total_q = tiny.total_k = 1024;
+  tiny.nhead_q = 1;
+  tiny.hdim_q = 32;
+  cases.push_back(tiny.to_case());
   for (const DataType dtype : {DataType::fp32, DataType::bf16}) {
     for (const Mask& mask : {Mask::none(), Mask::causal()}) {
       ProblemFlags dense;
@@ -49,11 +56,17 @@ std::vector<verification::Case> default_cases() {
 }
 
 json to_json(const ModeTimes& times) {
-  return {{"host_us", times.host_us}, {"device_ms", times.device_ms}, {"tflops", times.tflops}};
+  json row{{"host_us", times.host_us}, {"device_ms", times.device_ms}, {"tflops", times.tflops}};
+  if (times.host_instructions) row["host_instructions"] = *times.host_instructions;
+  if (times.hip_calls) row["hip_calls"] = *times.hip_calls;
+  return row;
 }
 
 void print_row(const char* mode, const ModeTimes& times) {
-  fmt::print("  {:<6} {:>10.1f} {:>12.3f} {:>10.4f}\n", mode, times.host_us, times.device_ms, times.tflops);
+  const std::string instructions = times.host_instructions ? fmt::format("{:.0f}", *times.host_instructions) : "-";
+  const std::string calls = times.hip_calls ? fmt::format("{}", *times.hip_calls) : "-";
+  fmt::print("  {:<6} {:>10.1f} {:>13} {:>10} {:>12.3f} {:>10.4f}\n", mode, times.host_us, instructions, calls,
+             times.device_ms, times.tflops);
 }
 
 int run(const BenchFlags& flags) {
@@ -77,7 +90,8 @@ int run(const BenchFlags& flags) {
     }
     fmt::print("{}\n  kernel {}, workspace {} bytes, {:.3f} GFLOP\n", r.problem, r.kernel, r.workspace_bytes,
                r.flops / 1e9);
-    fmt::print("  {:<6} {:>10} {:>12} {:>10}\n", "", "host us", "device ms", "TFLOP/s");
+    fmt::print("  {:<6} {:>10} {:>13} {:>10} {:>12} {:>10}\n", "", "host us", "instructions", "HIP calls", "device ms",
+               "TFLOP/s");
     print_row("eager", r.eager);
     print_row("graph", r.graph);
   }
@@ -93,8 +107,10 @@ int run(const BenchFlags& flags) {
 
 Command add_bench(CLI::App& application) {
   auto flags = std::make_shared<BenchFlags>();
-  CLI::App* app = application.add_subcommand(
-      "bench", "Time the given problem, or a list of typical ones, eagerly and as a graph (medians)");
+  CLI::App* app = application.add_subcommand("bench",
+                                             "Time the given problem, or a list of typical ones, eagerly and as a "
+                                             "graph (medians); instructions are those of the "
+                                             "calling thread, where the processor counts them");
   flags->problem.add_to(*app);
   app->add_option("--iterations", flags->options.iterations, "Timed calls of each kind (default 20)");
   app->add_option("--warmup", flags->options.warmup, "Calls before that (default 3)");

@@ -10,6 +10,7 @@
 
 #include "fmhax/graph.hpp"
 #include "fmhax/problem.hpp"
+#include "host_cost.hpp"
 #include "verification/device_problem.hpp"
 
 namespace fmhax::tool {
@@ -63,11 +64,15 @@ ModeTimes measure(int copies, const BenchOptions& options, double flops,
   const Event stop;
   std::vector<double> host_us;
   std::vector<double> device_ms;
+  std::vector<double> instructions;
+  const InstructionCounter counter;
   for (int i = -options.warmup; i < options.iterations; ++i) {
     check_hip(hipEventRecord(start.get(), stream.get()), "hipEventRecord");
+    const auto counted_before = counter.read();
     const auto before = std::chrono::steady_clock::now();
     launch((i + options.warmup) % copies, stream.get());
     const auto after = std::chrono::steady_clock::now();
+    const auto counted_after = counter.read();
     check_hip(hipEventRecord(stop.get(), stream.get()), "hipEventRecord");
     stream.synchronize();
     if (i < 0) continue;
@@ -75,8 +80,14 @@ ModeTimes measure(int copies, const BenchOptions& options, double flops,
     check_hip(hipEventElapsedTime(&elapsed_ms, start.get(), stop.get()), "hipEventElapsedTime");
     host_us.push_back(std::chrono::duration<double, std::micro>(after - before).count());
     device_ms.push_back(static_cast<double>(elapsed_ms));
+    if (counted_before && counted_after) instructions.push_back(static_cast<double>(*counted_after - *counted_before));
   }
-  ModeTimes times{median(std::move(host_us)), median(std::move(device_ms)), 0.0};
+  ModeTimes times;
+  times.host_us = median(std::move(host_us));
+  times.device_ms = median(std::move(device_ms));
+  if (!instructions.empty()) times.host_instructions = median(std::move(instructions));
+  times.hip_calls = hip_calls_of([&] { launch(0, stream.get()); });
+  stream.synchronize();
   times.tflops = times.device_ms > 0 ? flops / (times.device_ms * 1e9) : 0.0;
   return times;
 }

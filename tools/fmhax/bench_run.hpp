@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "fmhax/executor.hpp"
@@ -15,8 +16,10 @@ struct BenchOptions {
 };
 
 struct ModeTimes {
-  double host_us = 0.0;    ///< the call itself, on an idle stream
-  double device_ms = 0.0;  ///< between events around it
+  double host_us = 0.0;                       ///< the call itself, on an idle stream
+  std::optional<double> host_instructions{};  ///< of the calling thread in user mode, if the processor counts them
+  std::optional<std::uint64_t> hip_calls{};   ///< made by the call, on platforms that tell
+  double device_ms = 0.0;                     ///< between events around it
   double tflops = 0.0;
 };
 
