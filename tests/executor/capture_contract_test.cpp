@@ -94,6 +94,7 @@ TEST_CASE("one captured preparation serves two deterministic layers, lengths fro
 
 TEST_CASE("a clone is instantiated and replayed after graph, executor and arguments are gone, then the status read") {
   Call call(long_case());
+  Call other(group_case({7, 130, 190, 3}, kCapacity, 13));  // would take staging that came back too early
   std::optional<Executor> executor(call.executor.problem());
   std::optional<CallArguments> arguments(call.arguments());
   arguments->status = StatusBuffer::create();
@@ -109,6 +110,9 @@ TEST_CASE("a clone is instantiated and replayed after graph, executor and argume
   check_hip(hipGraphDestroy(clone), "hipGraphDestroy");
   for (const hipGraphExec_t executable : executables) {
     call.load(group_case({20, 250, 0, 130}, kCapacity, 12));
+    check_replay(other, [&](hipStream_t s) {
+      for (int i = 0; i < 3; ++i) other.executor.enqueue(other.arguments(), s);
+    });
     check_replay(call, [&](hipStream_t s) { check_hip(hipGraphLaunch(executable, s), "hipGraphLaunch"); });
     check_hip(hipGraphExecDestroy(executable), "hipGraphExecDestroy");
   }
