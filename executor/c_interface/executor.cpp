@@ -103,30 +103,30 @@ fmhax_error_code fmhax_executor_workspace_size_of_starts(const fmhax_executor* e
 
 fmhax_error_code fmhax_executor_enqueue(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
                                         fmhax_stream stream) {
-  return guarded([&] { executor_of(executor).enqueue(arguments_from(arguments), stream); });
+  return guarded([&] { executor_of(executor).enqueue(arguments_from(arguments), to_hip(stream)); });
 }
 
 fmhax_error_code fmhax_executor_prepare_workspace_async(const fmhax_executor* executor,
                                                         const fmhax_call_arguments* arguments, fmhax_stream stream) {
-  return guarded([&] { executor_of(executor).prepare_workspace_async(arguments_from(arguments), stream); });
+  return guarded([&] { executor_of(executor).prepare_workspace_async(arguments_from(arguments), to_hip(stream)); });
 }
 
 fmhax_error_code fmhax_executor_prepare_workspace(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
                                                   const fmhax_sequence_lengths* host_lengths, fmhax_stream stream) {
   return guarded([&] {
     executor_of(executor).prepare_workspace(arguments_from(arguments), lengths_from(host_lengths, "host_lengths"),
-                                            stream);
+                                            to_hip(stream));
   });
 }
 
 fmhax_error_code fmhax_executor_enqueue_kernels(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
                                                 fmhax_stream stream) {
-  return guarded([&] { executor_of(executor).enqueue_kernels(arguments_from(arguments), stream); });
+  return guarded([&] { executor_of(executor).enqueue_kernels(arguments_from(arguments), to_hip(stream)); });
 }
 
 fmhax_error_code fmhax_executor_enqueue_forward(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
                                                 fmhax_stream stream) {
-  return guarded([&] { executor_of(executor).enqueue_forward(arguments_from(arguments), stream); });
+  return guarded([&] { executor_of(executor).enqueue_forward(arguments_from(arguments), to_hip(stream)); });
 }
 
 fmhax_error_code fmhax_executor_describe(const fmhax_executor* executor, char* text, size_t capacity, size_t* length) {

@@ -29,7 +29,7 @@ fmhax_error_code fmhax_graph_update(fmhax_graph* graph, const fmhax_call_argumen
 }
 
 fmhax_error_code fmhax_graph_launch(fmhax_graph* graph, fmhax_stream stream) {
-  return guarded([&] { graph_of(graph).launch(stream); });
+  return guarded([&] { graph_of(graph).launch(to_hip(stream)); });
 }
 
 fmhax_error_code fmhax_graph_status(const fmhax_graph* graph, fmhax_call_status* status) {
@@ -44,7 +44,7 @@ fmhax_error_code fmhax_graph_get_counters(const fmhax_graph* graph, fmhax_graph_
 }
 
 fmhax_error_code fmhax_graph_native(const fmhax_graph* graph, fmhax_hip_graph* native) {
-  return guarded([&] { required(native, "native") = graph_of(graph).native(); });
+  return guarded([&] { required(native, "native") = from_hip(graph_of(graph).native()); });
 }
 
 fmhax_error_code fmhax_graph_dot(const fmhax_graph* graph, char* text, size_t capacity, size_t* length) {

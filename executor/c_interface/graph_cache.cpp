@@ -24,8 +24,9 @@ void fmhax_graph_cache_destroy(fmhax_graph_cache* cache) { delete cache; }
 
 fmhax_error_code fmhax_graph_cache_launch(fmhax_graph_cache* cache, const fmhax_executor* executor,
                                           const fmhax_call_arguments* arguments, fmhax_stream stream) {
-  return guarded(
-      [&] { cache_of(cache).launch(required(executor, "executor").executor, arguments_from(arguments), stream); });
+  return guarded([&] {
+    cache_of(cache).launch(required(executor, "executor").executor, arguments_from(arguments), to_hip(stream));
+  });
 }
 
 fmhax_error_code fmhax_graph_cache_get_counters(const fmhax_graph_cache* cache, fmhax_graph_cache_counters* counters) {

@@ -31,9 +31,14 @@ struct fmhax_graph_cache {
   fmhax::GraphCache cache;
 };
 
-static_assert(std::is_same_v<fmhax_stream, hipStream_t> && std::is_same_v<fmhax_hip_graph, hipGraph_t>);
-
 namespace fmhax::c_interface {
+
+// HIP's own handles wherever HIP defines them; platforms that map HIP onto another runtime have that runtime's.
+static_assert(sizeof(fmhax_stream) == sizeof(hipStream_t) && std::is_pointer_v<hipStream_t>);
+static_assert(sizeof(fmhax_hip_graph) == sizeof(hipGraph_t) && std::is_pointer_v<hipGraph_t>);
+
+inline hipStream_t to_hip(fmhax_stream stream) { return reinterpret_cast<hipStream_t>(stream); }
+inline fmhax_hip_graph from_hip(hipGraph_t graph) { return reinterpret_cast<fmhax_hip_graph>(graph); }
 
 template <>
 fmhax_call_arguments defaults<fmhax_call_arguments>();

@@ -13,7 +13,7 @@ extern "C" {
 // HIP's handles -------------------------------------------------------------------------------------------------------
 
 /// The types that HIP's headers call hipStream_t and hipGraph_t. Those headers aren't needed, and not every version of
-/// them compiles as C.
+/// them compiles as C. On NVIDIA GPUs, cast from cudaStream_t and to cudaGraph_t.
 typedef struct ihipStream_t* fmhax_stream;
 typedef struct ihipGraph* fmhax_hip_graph;
 
