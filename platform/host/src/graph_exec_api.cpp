@@ -17,14 +17,17 @@ hipError_t instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned long long
   if (out == nullptr || (flags & ~kInstantiateFlags) != 0) return hipErrorInvalidValue;
   if ((flags & hipGraphInstantiateFlagDeviceLaunch) != 0) return hipErrorNotSupported;
   Runtime& rt = runtime();
+  // Should anything fail, what they hold is given up after the lock, which that takes itself.
+  Ref<Retained> retained;
+  std::unique_ptr<Exec> exec;
   Lock lock(rt.mutex);
   const Graph* source = rt.graphs.find(graph);
   if (source == nullptr) return hipErrorInvalidValue;
   if (is_capturing(*source)) return hipErrorIllegalState;
   std::vector<ExecNode> nodes;
   if (!flatten(*source, {}, nodes)) return hipErrorInvalidValue;
-  auto retained = make_ref<Retained>(rt, *source);
-  auto exec = std::make_unique<Exec>(std::move(nodes), flags, std::move(retained));
+  retained = make_ref<Retained>(rt, *source);
+  exec = std::make_unique<Exec>(std::move(nodes), flags, retained);
   *out = rt.execs.add(exec.get());
   (void)exec.release();
   return hipSuccess;
@@ -64,7 +67,7 @@ hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_n
   *error_node = nullptr;
   *result = hipGraphExecUpdateError;
   Runtime& rt = runtime();
-  Ref<Retained> replaced;  // given up after the lock
+  Ref<Retained> retained;  // what it holds in the end is given up after the lock
   Lock lock(rt.mutex);
   Exec* target = rt.execs.find(exec);
   const Graph* source = rt.graphs.find(graph);
@@ -77,11 +80,11 @@ hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_n
     if (Node* node = find_by_id(*source, culprit)) *error_node = node->handle();
     return hipErrorGraphExecUpdateFailure;
   }
-  for (size_t i = 0; i < nodes.size(); ++i) target->nodes[i].work = nodes[i].work;
+  retained = make_ref<Retained>(rt, *source);
   target->add_ids(nodes);
+  for (size_t i = 0; i < nodes.size(); ++i) target->nodes[i].work = nodes[i].work;
   ++target->version;
-  auto retained = make_ref<Retained>(rt, *source);
-  replaced = std::exchange(target->retained, std::move(retained));
+  std::swap(target->retained, retained);
   return hipSuccess;
 }
 

@@ -78,8 +78,8 @@ void UserObjectRefs::take(UserObject& object, std::size_t count) {
 
 void UserObjectRefs::add_all(const UserObjectRefs& other) {
   for (const auto& [object, count] : other.objects_) {
+    add(*object, count);  // may run out of memory, and then holds none
     object->references += count;
-    add(*object, count);
   }
 }
 
