@@ -36,9 +36,11 @@ done
 scripts/install_deps.sh test
 . scripts/common.sh
 
-# The programs that are worth their time under sanitizers; their names are targets too.
+# The programs that are worth their time under sanitizers: targets, which are tests of the same name. What other
+# environments make of the same programs runs without sanitizers alone.
 sanitized_tests=(workspace_test platform_host_test platform_host_two_devices_test platform_host_poison_test
-  platform_host_exit_test executor_test fmhax_kernels_cpu_test gradient_fault_test fmhax_train_test)
+  platform_host_exit_test executor_test explorer_scenarios_test known_faults_test stress_test fmhax_c_interface_test
+  fmhax_kernels_cpu_test gradient_fault_test fmhax_train_test)
 
 step_host() {
   quietly build/host-configure.log cmake --preset host -DFMHAX_BUILD_TESTS=ON "${configure_options[@]}"
