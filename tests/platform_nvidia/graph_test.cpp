@@ -1,4 +1,4 @@
-#include <numeric>
+#include <algorithm>
 #include <utility>
 
 #include "kernels.hpp"
@@ -101,6 +101,26 @@ TEST_CASE("a clone is a graph of its own") {
   CHECK(clone.node_count() == 1);
   Executable(clone).run(stream);
   CHECK(runs == 1);
+}
+
+TEST_CASE("a graph may be a node of another, which copies it") {
+  const Stream stream;
+  const DeviceWords words(kCount);
+  AddArguments arguments(words.data(), kCount, 5);
+  const hipKernelNodeParams kernel = kernel_params(arguments, kCount);
+  const Graph outer;
+  const hipMemsetParams set = set_params(words.data(), 100, kCount);
+  hipGraphNode_t set_node = nullptr, child_node = nullptr;
+  REQUIRE_OK(hipGraphAddMemsetNode(&set_node, outer, nullptr, 0, &set));
+  {
+    const Graph inner;
+    hipGraphNode_t node = nullptr;
+    REQUIRE_OK(hipGraphAddKernelNode(&node, inner, nullptr, 0, &kernel));
+    REQUIRE_OK(hipGraphAddChildGraphNode(&child_node, outer, &set_node, 1, inner));
+  }
+  CHECK(outer.node_count() == 2);
+  Executable(outer).run(stream);
+  CHECK(words.read() == Words(kCount, 105));
 }
 
 TEST_CASE("instantiation reports no node and writes an empty log where nothing is wrong") {

@@ -14,7 +14,6 @@ FMHAX_HIP_CONSTANT(hipGraphNodeType, hipGraphNodeTypeKernel, cudaGraphNodeTypeKe
 FMHAX_HIP_CONSTANT(hipGraphNodeType, hipGraphNodeTypeMemcpy, cudaGraphNodeTypeMemcpy);
 FMHAX_HIP_CONSTANT(hipGraphNodeType, hipGraphNodeTypeMemset, cudaGraphNodeTypeMemset);
 FMHAX_HIP_CONSTANT(hipGraphNodeType, hipGraphNodeTypeHost, cudaGraphNodeTypeHost);
-FMHAX_HIP_CONSTANT(hipGraphNodeType, hipGraphNodeTypeEmpty, cudaGraphNodeTypeEmpty);
 
 FMHAX_HIP_CONSTANT(unsigned int, hipUserObjectNoDestructorSync, cudaUserObjectNoDestructorSync);
 FMHAX_HIP_CONSTANT(unsigned int, hipGraphUserObjectMove, cudaGraphUserObjectMove);

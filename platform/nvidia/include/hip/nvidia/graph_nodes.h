@@ -62,4 +62,10 @@ FMHAX_HIP_CALL hipError_t hipGraphExecHostNodeSetParams(hipGraphExec_t hGraphExe
   return cudaGraphExecHostNodeSetParams(hGraphExec, node, pNodeParams);
 }
 
+FMHAX_HIP_CALL hipError_t hipGraphAddChildGraphNode(hipGraphNode_t* pGraphNode, hipGraph_t graph,
+                                                    const hipGraphNode_t* pDependencies, size_t numDependencies,
+                                                    hipGraph_t childGraph) {
+  return cudaGraphAddChildGraphNode(pGraphNode, graph, pDependencies, numDependencies, childGraph);
+}
+
 #endif
