@@ -161,7 +161,6 @@ void prepare_from_host(const ExecutorState& state, const CallArguments& argument
   } else {
     state.add_batch_metadata(arguments, list);
   }
-  state.add_zero(arguments, needed - state.metadata_bytes, list);
   play(state, list, std::move(lease), stream);
 }
 

@@ -12,6 +12,12 @@ namespace fmhax {
 
 using detail::CallPart;
 
+void release_unused_memory() {
+  int device = 0;
+  FMHAX_HIP(hipGetDevice, &device);
+  detail::StagingPool::of_device(device).collect();
+}
+
 Executor::Executor(const Problem& problem, ExecutorOptions options)
     : state_(std::make_shared<const detail::ExecutorState>(problem, std::move(options))) {}
 

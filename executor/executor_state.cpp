@@ -55,6 +55,7 @@ ExecutorState::ExecutorState(const Problem& given, ExecutorOptions given_options
                     (problem.is_group_mode || problem.logical_lengths != LogicalLengths::none)),
       has_prepare_kernel(has_role(choice.entry(), KernelRole::prepare, kernel_params({}), traits)),
       pool(StagingPool::of_device(traits.device)) {
+  pool.collect();
   if (options.metadata_path == MetadataPath::device && !spec.writes_dq_directly && !has_prepare_kernel) {
     throw Error(ErrorCode::unsupported, fmt::format("options.metadata_path is device, but kernel '{}' has none that "
                                                     "prepares the workspace; use MetadataPath::host",
@@ -112,11 +113,14 @@ void ExecutorState::add_batch_metadata(const CallArguments& arguments, NodeList&
   list.add(NodeKind::set_nsplits, SetNode{arguments.workspace, nsplits, 1});
 }
 
-void ExecutorState::add_zero(const CallArguments& arguments, std::int64_t dq_acc_bytes, NodeList& list) const {
-  if (!spec.needs_zero_dq_acc || dq_acc_bytes == 0) return;
-  std::byte* dq_acc =
-      arguments.workspace != nullptr ? static_cast<std::byte*>(arguments.workspace) + metadata_bytes : nullptr;
-  list.add(NodeKind::zero, SetNode{dq_acc, 0, static_cast<std::size_t>(dq_acc_bytes) / sizeof(std::uint32_t)});
+void ExecutorState::add_zero(const CallArguments& arguments, NodeList& list) const {
+  // Printed lists have no workspace; theirs is of the capacity's size.
+  const bool is_printed = arguments.workspace == nullptr;
+  const std::int64_t given = is_printed ? workspace_bytes : arguments.workspace_bytes;
+  const std::int64_t bytes = std::min(given, workspace_bytes) - metadata_bytes;
+  if (!spec.needs_zero_dq_acc || bytes == 0) return;
+  std::byte* dq_acc = is_printed ? nullptr : static_cast<std::byte*>(arguments.workspace) + metadata_bytes;
+  list.add(NodeKind::zero, SetNode{dq_acc, 0, static_cast<std::size_t>(bytes) / sizeof(std::uint32_t)});
 }
 
 void ExecutorState::add_host_chain(const CallArguments& arguments, void* staging_memory, NodeList& list) const {
@@ -147,21 +151,22 @@ void ExecutorState::add_kernel(NodeKind kind, KernelRole role, const KernelParam
 void ExecutorState::add_preparation(const CallArguments& arguments, const Building& how, NodeList& list) const {
   if (how.path == MetadataPath::device) {
     KernelParams params = kernel_params(arguments);
-    params.zero_dq_acc = how.zeroes_dq_acc && spec.needs_zero_dq_acc;
+    params.zero_dq_acc = how.part == CallPart::all && how.zeroes_dq_acc && spec.needs_zero_dq_acc;
     add_kernel(NodeKind::prepare, KernelRole::prepare, params, list);
-    return;
-  }
-  if (packs_lengths) {
+  } else if (packs_lengths) {
     add_host_chain(arguments, how.staging, list);
   } else {
     add_batch_metadata(arguments, list);
   }
-  if (how.zeroes_dq_acc) add_zero(arguments, workspace_bytes - metadata_bytes, list);
 }
 
 void ExecutorState::build_node_list(const CallArguments& arguments, const Building& how, NodeList& list) const {
-  if (how.part != CallPart::kernels && !spec.writes_dq_directly) add_preparation(arguments, how, list);
+  const bool prepares = how.part != CallPart::kernels && !spec.writes_dq_directly;
+  if (prepares) add_preparation(arguments, how, list);
   if (how.part == CallPart::preparation) return;
+  // Belongs to the kernels, which add to dq_acc: metadata may serve several runs of them, zeroes only one.
+  const bool zeroed_with_metadata = prepares && how.path == MetadataPath::device;
+  if (how.zeroes_dq_acc && !zeroed_with_metadata) add_zero(arguments, list);
   const KernelParams params = kernel_params(arguments);
   add_kernel(NodeKind::dot_do_o, KernelRole::dot_do_o, params, list);
   add_kernel(NodeKind::dq_dk_dv, KernelRole::dq_dk_dv, params, list);

@@ -18,7 +18,7 @@ class ExecutorState {
   /// Plans for the current device.
   ExecutorState(const Problem& problem, ExecutorOptions options);
   /// Lets go of what finished calls kept alive.
-  ~ExecutorState() { pool.collect(); }
+  ~ExecutorState() { pool.recycle(); }
   ExecutorState(const ExecutorState&) = delete;
   ExecutorState& operator=(const ExecutorState&) = delete;
 
@@ -52,12 +52,12 @@ class ExecutorState {
   /// The metadata of batch mode without logical lengths, one constant.
   void add_batch_metadata(const CallArguments& arguments, NodeList& list) const;
   /// Zeroing where the kernels need it.
-  void add_zero(const CallArguments& arguments, std::int64_t dq_acc_bytes, NodeList& list) const;
+  void add_zero(const CallArguments& arguments, NodeList& list) const;
 
   KernelParams kernel_params(const CallArguments& arguments) const;
 
  private:
-  /// Everything before the kernels.
+  /// The metadata, and zeroes where they come with them.
   void add_preparation(const CallArguments& arguments, const Building& how, NodeList& list) const;
   void add_host_chain(const CallArguments& arguments, void* staging, NodeList& list) const;
   /// Adds nothing where there is nothing to launch.

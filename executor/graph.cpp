@@ -45,7 +45,10 @@ class Graph::Impl {
   CallStatus status() const noexcept;
   Counters counters() const;
   hipGraph_t native() const;
-  std::string dot() const { return dot_; }
+  std::string dot() const {
+    const std::lock_guard lock(mutex_);
+    return dot_;
+  }
 
  private:
   /// Completes the arguments with a status and a workspace, and checks them.

@@ -43,8 +43,8 @@ StagingPool::~StagingPool() {
 }
 
 StagingBlock* StagingPool::acquire(std::size_t bytes, const PinnedAllocator& allocator) {
-  const RelaxedCapture relaxed;
   recycle();
+  const RelaxedCapture relaxed;
   const std::size_t size_class = allocator ? 0 : size_class_of(bytes);
   StagingBlock* block = nullptr;
   {
@@ -145,6 +145,7 @@ void StagingPool::put_free(StagingBlock* list) noexcept {
 }
 
 void StagingPool::recycle() noexcept {
+  const RelaxedCapture relaxed;
   StagingBlock* finished = take_finished();
   StagingBlock* free = nullptr;
   while (finished != nullptr) {

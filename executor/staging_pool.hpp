@@ -64,6 +64,8 @@ class StagingPool {
   /// object's destructor does. What the block keeps alive is let go later, by a thread that acquires or collects.
   static void hand_back(StagingBlock* block) noexcept;
 
+  /// Makes finished blocks free again, but for those with pieces, which are put aside. Never waits. acquire() does it.
+  void recycle() noexcept;
   /// Lets go of everything that is no longer in flight. May wait for the device where graphs' pieces are among it.
   void collect() noexcept;
   StagingPoolCounters counters() const noexcept;
@@ -71,8 +73,6 @@ class StagingPool {
  private:
   static constexpr std::size_t kSizeClasses = 64;
 
-  /// Makes finished blocks free again, but for those with pieces, which are put aside. Never waits.
-  void recycle() noexcept;
   StagingBlock* take_finished() noexcept;
   void put_free(StagingBlock* list) noexcept;
   StagingBlock* make_block(std::size_t size_class);

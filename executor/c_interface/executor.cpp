@@ -59,6 +59,10 @@ fmhax_error_code fmhax_executor_create(const fmhax_problem* problem, const fmhax
 
 void fmhax_executor_destroy(fmhax_executor* executor) { delete executor; }
 
+fmhax_error_code fmhax_release_unused_memory(void) {
+  return guarded([] { fmhax::release_unused_memory(); });
+}
+
 fmhax_error_code fmhax_executor_problem(const fmhax_executor* executor, fmhax_problem* problem) {
   return guarded([&] { write_struct(to_c(executor_of(executor).problem()), problem, "problem"); });
 }

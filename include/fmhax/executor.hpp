@@ -46,6 +46,10 @@ struct ExecutorOptions {
   std::function<std::shared_ptr<void>(std::size_t bytes)> pinned_host_alloc;
 };
 
+/// Frees what graphs that are gone left on the current device, as far as it is no longer in flight: their executables
+/// and workspaces. Making an Executor or a Graph does the same. May wait for the device. Thread-safe.
+void release_unused_memory();
+
 namespace detail {
 class ExecutorState;
 }
@@ -74,13 +78,14 @@ class Executor {
   /// stream is capturing; the captured graph then owns its staging. Throws before anything is enqueued.
   void enqueue(const CallArguments& arguments, hipStream_t stream) const;
 
-  /// The preparation alone, from sequence starts in device memory (arguments.lengths).
+  /// The metadata alone, from sequence starts in device memory (arguments.lengths). They serve any number of
+  /// enqueue_kernels() of this plan with the same lengths, until the workspace is prepared again.
   void prepare_workspace_async(const CallArguments& arguments, hipStream_t stream) const;
-  /// The preparation alone, from lengths in host memory, which are read, checked and packed before the
+  /// The metadata alone, from lengths in host memory, which are read, checked and packed before the
   /// call returns (bad ones throw); the workspace is ready in stream order. Needs only
   /// workspace_size(seqstart_q, seqstart_k) bytes. Not while capturing.
   void prepare_workspace(const CallArguments& arguments, const SequenceLengths& host_lengths, hipStream_t stream) const;
-  /// The kernels alone, over a workspace prepared earlier on this stream's time line.
+  /// The zeroing and the kernels, over a workspace prepared earlier on this stream's time line.
   void enqueue_kernels(const CallArguments& arguments, hipStream_t stream) const;
 
   /// o and lse from q, k, v, for samples and tests. Throws Error(unsupported) when the chosen entry has no

@@ -125,6 +125,8 @@ fmhax_error_code fmhax_executor_options_init(fmhax_executor_options* options, si
 /// Plans for the current device. `options` is optional.
 fmhax_error_code fmhax_executor_create(const fmhax_problem* problem, const fmhax_executor_options* options,
                                        fmhax_executor** executor);
+/// Frees what destroyed graphs left on the current device. May wait for the device.
+fmhax_error_code fmhax_release_unused_memory(void);
 /// Work in flight goes on; graphs made with the executor stay usable.
 void fmhax_executor_destroy(fmhax_executor* executor);
 
@@ -164,14 +166,14 @@ fmhax_error_code fmhax_executor_workspace_size_of_starts(const fmhax_executor* e
 /// call that is refused (any error but FMHAX_ERROR_HIP and FMHAX_ERROR_OUT_OF_MEMORY) has enqueued nothing.
 fmhax_error_code fmhax_executor_enqueue(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
                                         fmhax_stream stream);
-/// The preparation alone, from lengths in device memory.
+/// The metadata alone, from lengths in device memory.
 fmhax_error_code fmhax_executor_prepare_workspace_async(const fmhax_executor* executor,
                                                         const fmhax_call_arguments* arguments, fmhax_stream stream);
-/// The preparation alone, from lengths in host memory, which are read, checked and packed before the call returns.
+/// The metadata alone, from lengths in host memory, which are read, checked and packed before the call returns.
 /// Needs only fmhax_executor_workspace_size_of_starts() bytes. Not while capturing.
 fmhax_error_code fmhax_executor_prepare_workspace(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
                                                   const fmhax_sequence_lengths* host_lengths, fmhax_stream stream);
-/// The kernels alone, over a workspace prepared earlier on this stream's time line.
+/// The zeroing and the kernels, over a workspace prepared earlier on this stream's time line, any number of times.
 fmhax_error_code fmhax_executor_enqueue_kernels(const fmhax_executor* executor, const fmhax_call_arguments* arguments,
                                                 fmhax_stream stream);
 /// o and lse from q, k, v, for samples and tests. Rows that see no key get o = 0, lse = -inf.

@@ -16,8 +16,8 @@ namespace fmhax {
 /// workspace when the arguments bring none and no workspace_alloc is set. Outlives its Executor.
 /// Launches are ordered one after another, also on different streams (the work of one graph is in
 /// flight at most once). Thread-safe. Destroying it while a launch is in flight is safe; its memory is freed once that
-/// is over, by the next Executor or Graph that is made or the next Executor that is destroyed, since freeing waits for
-/// the device.
+/// is over, by the next Executor or Graph that is made or by release_unused_memory(), since freeing waits for the
+/// device.
 class Graph {
  public:
   /// Builds and instantiates. Throws Error before anything is created.

@@ -201,3 +201,23 @@ TEST_CASE("a call lets go of the statuses and graphs of the past without waiting
   stream.synchronize();
   busy.synchronize();
 }
+
+TEST_CASE("one preparation serves several runs of the kernels") {
+  for (const MetadataPath path : {MetadataPath::host, MetadataPath::device}) {
+    for (const bool is_deterministic : {false, true}) {
+      Case c = long_case();
+      c.problem.is_deterministic = is_deterministic;
+      ExecutorOptions options;
+      options.metadata_path = path;
+      Call call(c, options);
+      const OwnedStream stream;
+      call.device.poison_outputs();
+      call.executor.prepare_workspace_async(call.arguments(), stream.get());
+      for (int layer = 0; layer < 3; ++layer) {
+        call.executor.enqueue_kernels(call.arguments(), stream.get());
+        stream.synchronize();
+        CHECK(call.failure() == "");
+      }
+    }
+  }
+}

@@ -257,3 +257,58 @@ TEST_CASE("pinned memory of a capture comes back with the next call, of a Graph 
   CHECK(pinned.released == 3);
   CHECK(pinned.made == 3);
 }
+
+TEST_CASE("what a graph leaves is freed by the next executor or graph, or on demand, and not by the plan's end") {
+  CountedPinned pinned;
+  Call call(long_case(), pinned.options());
+  const OwnedStream stream;
+  const auto make_and_drop_a_graph = [&] {
+    Graph graph(call.executor, call.arguments());
+    graph.launch(stream.get());
+    stream.synchronize();
+  };
+  make_and_drop_a_graph();
+  CHECK(pinned.released == 0);
+  const Executor next(call.executor.problem());
+  CHECK(pinned.released == 1);
+  make_and_drop_a_graph();
+  CHECK(pinned.released == 1);
+  release_unused_memory();
+  CHECK(pinned.released == 2);
+}
+
+TEST_CASE("destroying the last graph of a plan does not wait, whatever other graphs left") {
+  Call call(long_case());
+  CallArguments without_workspace = call.arguments();
+  without_workspace.workspace = nullptr;
+  const OwnedStream stream, busy;
+  auto last = std::make_unique<Graph>(Executor(call.executor.problem()), call.arguments());
+  last->launch(stream.get());
+  {
+    Graph other(call.executor, without_workspace);
+    other.launch(stream.get());
+    stream.synchronize();
+  }
+  Gate gate(busy.get());
+  std::atomic<bool> is_destroyed{false};
+  std::thread destroyer([&] {
+    last.reset();
+    is_destroyed = true;
+  });
+  CHECK(eventually([&] { return is_destroyed.load(); }));
+  gate.open();
+  destroyer.join();
+  busy.synchronize();
+}
+
+TEST_CASE("a graph is printed while another thread updates it") {
+  Call first(long_case(1));
+  Call second(long_case(2));
+  Graph graph(first.executor, first.arguments());
+  const std::string text = graph.dot();
+  std::thread updater([&] {
+    for (int i = 0; i < 100; ++i) graph.update((i % 2 == 0 ? second : first).arguments());
+  });
+  for (int i = 0; i < 100; ++i) CHECK(graph.dot() == text);
+  updater.join();
+}

@@ -1,5 +1,8 @@
 #include "peer_backward.hpp"
 
+#include "node_list.hpp"
+#include "node_walk.hpp"
+
 namespace fmhax::test {
 namespace {
 
@@ -74,7 +77,11 @@ void PeerBackward::enqueue(hipStream_t stream) {
               "hipMemsetAsync");
     has_zeroed_ = true;
   }
-  call_.executor.enqueue_kernels(arguments, stream);
+  detail::NodeList kernels;
+  state.build_node_list(arguments, {.part = detail::CallPart::kernels, .zeroes_dq_acc = false}, kernels);
+  for (const detail::Node& node : kernels.nodes()) {
+    detail::launch_kernel(*std::get<detail::KernelNode>(node.operation).launch, stream);
+  }
 }
 
 }  // namespace fmhax::test
