@@ -204,7 +204,7 @@ void ExploredCall::name_nodes() {
   }
   detail::NodeList list;
   const detail::ExecutorState& state = *executor_->state();
-  state.build_node_list(arguments_, {.part = detail::CallPart::preparation, .path = state.options.metadata_path}, list);
+  state.build_node_list(arguments_, {.path = state.options.metadata_path}, list);
   for (const detail::Node& node : list.nodes()) {
     if (const auto* copy = std::get_if<detail::CopyNode>(&node.operation)) {
       const bool is_upload = copy->kind == hipMemcpyHostToDevice;

@@ -217,7 +217,7 @@ class Split final : public Scenario {
     hipStream_t first = world.streams[0].get();
     hipStream_t second = world.streams[1].get();
     const Event prepared, finished;
-    for (int round = 0; round < 2; ++round) {
+    for (int round = 0; round < 3; ++round) {
       const std::size_t group = any_variant(*world.group, random);
       world.group->upload(group, first);
       world.in_library([&] { world.group->executor().prepare_workspace_async(world.group->arguments(), first); });
