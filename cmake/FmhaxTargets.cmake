@@ -15,11 +15,9 @@ add_library(fmhax_build_flags INTERFACE)
 set(host_only $<NOT:$<COMPILE_LANGUAGE:CUDA>>)
 target_compile_options(fmhax_build_flags INTERFACE "$<${host_only}:-Wall;-Wextra;-Wconversion;-Wshadow>"
                                                    "$<$<AND:${host_only},$<BOOL:${FMHAX_WERROR}>>:-Werror>")
-# nvcc's own warnings, and those that its generated host code can bear.
-target_compile_options(fmhax_build_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
-if(FMHAX_WERROR)
-  target_compile_options(fmhax_build_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
-endif()
+target_compile_options(fmhax_build_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wconversion,-Wshadow>"
+  "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${FMHAX_WERROR}>>:-Werror=all-warnings>")
 if(FMHAX_SANITIZE)
   target_compile_options(fmhax_build_flags INTERFACE
     "$<${host_only}:-fsanitize=${FMHAX_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
