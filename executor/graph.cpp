@@ -142,9 +142,13 @@ void Graph::Impl::retire(detail::StagingLease lease, std::shared_ptr<void> piece
 
 Graph::Impl::~Impl() {
   if (!is_fenced_) {
-    // Nothing tells when the last launch ends: the blocks are given up with all that they carry.
-    if (former_lease_) former_lease_.detach()->pieces = former_pieces_;
-    lease_.detach()->pieces = pieces_;
+    // No event follows the last launch: the blocks are given up with all that they carry.
+    if (former_lease_) {
+      former_lease_->pieces = former_pieces_;
+      state_->pool.give_up(former_lease_.detach());
+    }
+    lease_->pieces = pieces_;
+    state_->pool.give_up(lease_.detach());
     return;
   }
   // Launches may be in flight: the block whose event follows the last one carries everything until it has passed.

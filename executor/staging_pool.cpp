@@ -91,9 +91,30 @@ StagingBlock* StagingPool::make_block(std::size_t size_class) {
 void StagingPool::release_after_stream(StagingBlock* block, hipStream_t stream) noexcept {
   if (hipEventRecord(block->event, stream) != hipSuccess) {
     (void)hipGetLastError();
-    return;
+    return give_up(block);
   }
   release_after_event(block);
+}
+
+void StagingPool::give_up(StagingBlock* block) noexcept {
+  const std::lock_guard lock(mutex_);
+  block->next = std::exchange(given_up_, block);
+}
+
+void StagingPool::take_back_given_up() noexcept {
+  StagingBlock* list = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    list = std::exchange(given_up_, nullptr);
+  }
+  if (list == nullptr) return;
+  const bool is_idle = hipDeviceSynchronize() == hipSuccess;
+  if (!is_idle) (void)hipGetLastError();
+  while (list != nullptr) {
+    StagingBlock* block = list;
+    list = block->next;
+    is_idle ? hand_back(block) : give_up(block);
+  }
 }
 
 void StagingPool::release_after_event(StagingBlock* block) noexcept {
@@ -167,6 +188,7 @@ void StagingPool::recycle() noexcept {
 
 void StagingPool::collect() noexcept {
   const RelaxedCapture relaxed;
+  take_back_given_up();
   recycle();
   StagingBlock* list = nullptr;
   {

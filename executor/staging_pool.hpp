@@ -55,9 +55,10 @@ class StagingPool {
   /// Legal while any stream captures. Throws Error, or what the allocator throws.
   StagingBlock* acquire(std::size_t bytes, const PinnedAllocator& allocator);
 
-  /// Takes the block back once the work now on `stream` has passed. When that can't be recorded the block is
-  /// given up rather than reused too early.
+  /// Takes the block back once the work now on `stream` has passed, or with give_up() when that can't be recorded.
   void release_after_stream(StagingBlock* block, hipStream_t stream) noexcept;
+  /// For a block whose work no event follows: taken back by a collect() that finds the whole device idle.
+  void give_up(StagingBlock* block) noexcept;
   /// Takes the block back once its own event, recorded by the owner, has passed.
   void release_after_event(StagingBlock* block) noexcept;
   /// Takes the block back now. Lock-free and free of HIP calls: the one thing that a host function or a user
@@ -66,7 +67,8 @@ class StagingPool {
 
   /// Makes finished blocks free again, but for those with pieces, which are put aside. Never waits. acquire() does it.
   void recycle() noexcept;
-  /// Lets go of everything that is no longer in flight. May wait for the device where graphs' pieces are among it.
+  /// Lets go of everything that is no longer in flight. Waits for the device where blocks were given up, and may where
+  /// graphs' pieces are among it. The current device must be the pool's.
   void collect() noexcept;
   StagingPoolCounters counters() const noexcept;
 
@@ -74,6 +76,7 @@ class StagingPool {
   static constexpr std::size_t kSizeClasses = 64;
 
   StagingBlock* take_finished() noexcept;
+  void take_back_given_up() noexcept;
   void put_free(StagingBlock* list) noexcept;
   StagingBlock* make_block(std::size_t size_class);
 
@@ -83,6 +86,7 @@ class StagingPool {
   StagingBlock** in_flight_end_ = &in_flight_;
   std::atomic<StagingBlock*> handed_back_{nullptr};
   StagingBlock* with_pieces_ = nullptr;  ///< finished; for collect()
+  StagingBlock* given_up_ = nullptr;
   StagingPoolCounters counters_{};
 };
 

@@ -164,9 +164,6 @@ TEST_CASE("whichever HIP call fails, the function that made it says so or did wi
     const hiphost::ApiObservation observation(called);
     REQUIRE(fixture.use() == FMHAX_OK);
   }
-  // Without the event behind a call nothing tells when its staging may be reused, so it is given up: a leak that is
-  // meant, and tried elsewhere.
-  CHECK(called.names().erase("hipEventRecord") == 1);
   CHECK(called.names().size() > 10);
 
   int refused = 0;

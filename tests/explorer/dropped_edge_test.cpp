@@ -11,6 +11,13 @@ using namespace fmhax::tool;
 
 namespace {
 
+#ifdef __SANITIZE_ADDRESS__
+// Kernels whose metadata come too late use whatever is there, and may leave their buffers.
+constexpr bool kIsAddressSanitized = true;
+#else
+constexpr bool kIsAddressSanitized = false;
+#endif
+
 // The first seed, counted from 1, that reports a race between both nodes of the edge.
 std::optional<std::uint64_t> seeds_until_found(const Edge& edge, std::uint64_t most) {
   Explorations explorations(&edge);
@@ -25,7 +32,8 @@ std::optional<std::uint64_t> seeds_until_found(const Edge& edge, std::uint64_t m
 
 }  // namespace
 
-TEST_CASE("every edge of the node list is missed within 200 seeds, by the names of both nodes") {
+TEST_CASE("every edge of the node list is missed within 200 seeds, by the names of both nodes" *
+          doctest::skip(kIsAddressSanitized)) {
   const std::vector<Edge> edges = Explorations().edges();
   REQUIRE_GE(edges.size(), 11);
   for (const Edge& edge : edges) {

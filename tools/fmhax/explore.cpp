@@ -150,17 +150,14 @@ int run_faults(const ExploreFlags& flags) {
       all["scenarios"].push_back({{"scenario", s.name},
                                   {"hip_calls", s.hip_calls},
                                   {"allocator_calls", s.allocator_calls},
-                                  {"staging_given_up", s.given_up},
                                   {"findings", findings}});
     }
     fmt::print("{}\n", all.dump(2));
     return passed ? 0 : 1;
   }
-  fmt::print("{:<12} {:>10} {:>16} {:>17} {:>9}\n", "scenario", "HIP calls", "allocator calls", "staging given up",
-             "findings");
+  fmt::print("{:<12} {:>10} {:>16} {:>9}\n", "scenario", "HIP calls", "allocator calls", "findings");
   for (const FaultSummary& s : summaries) {
-    fmt::print("{:<12} {:>10} {:>16} {:>17} {:>9}\n", s.name, s.hip_calls, s.allocator_calls, s.given_up,
-               s.findings.size());
+    fmt::print("{:<12} {:>10} {:>16} {:>9}\n", s.name, s.hip_calls, s.allocator_calls, s.findings.size());
   }
   for (const FaultSummary& s : summaries) {
     for (const FaultFinding& f : s.findings) fmt::print("{}, call {} ({}): {}\n", s.name, f.point, f.call, f.what);

@@ -213,12 +213,7 @@ bool Explorations::try_fault(Scenario& scenario, const Fault& fault, FaultSummar
   if (const std::string difference = mismatch(); !difference.empty()) {
     note((thrown.empty() ? "no error, but " : "after the error, ") + difference);
   }
-  // Without its event nothing tells when staging is free again: it is kept, and what it keeps alive with it.
-  const std::size_t kept = lent_staging() - lent;
-  const bool may_keep = failed == "hipEventRecord";
-  if (kept > 0 && may_keep) {
-    ++summary.given_up;
-  } else if (kept > 0) {
+  if (const std::size_t kept = lent_staging() - lent; kept > 0) {
     note(fmt::format("{} blocks of staging are not given back", kept));
   }
   hiphost::LiveObjects now = hiphost::live_objects();
@@ -226,7 +221,7 @@ bool Explorations::try_fault(Scenario& scenario, const Fault& fault, FaultSummar
     now.events = alive.events;
     now.allocations = alive.allocations;
   }
-  if (!(now == alive) && !may_keep && !releases(failed)) {
+  if (!(now == alive) && !releases(failed)) {
     note(fmt::format("left behind: {} streams, {} events, {} graphs, {} executables, {} user objects, {} allocations",
                      now.streams - alive.streams, now.events - alive.events, now.graphs - alive.graphs,
                      now.executables - alive.executables, now.user_objects - alive.user_objects,

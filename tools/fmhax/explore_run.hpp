@@ -45,7 +45,6 @@ struct FaultSummary {
   std::string name;
   std::uint64_t hip_calls = 0;        ///< tried: each in turn
   std::uint64_t allocator_calls = 0;  ///< likewise, once throwing and once returning null
-  std::uint64_t given_up = 0;         ///< blocks of staging kept for ever, since their event could not be recorded
   std::vector<FaultFinding> findings;
 };
 
