@@ -12,7 +12,7 @@ static void check_null_handles(const attention* a) {
   int64_t bytes = 0;
   size_t size = 0;
   const char* name = NULL;
-  hipGraph_t native = NULL;
+  fmhax_hip_graph native = NULL;
   fmhax_executor* executor = (fmhax_executor*)(uintptr_t)1;
   fmhax_graph* graph = (fmhax_graph*)(uintptr_t)1;
   fmhax_call_status status = {.struct_size = sizeof status};
@@ -139,7 +139,7 @@ static void check_bad_arguments(attention* a, const fmhax_executor* executor) {
   CHECK(hipStreamCreate(&stream) == hipSuccess);
   CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed) == hipSuccess);
   CHECK(hipStreamSynchronize(stream) != hipSuccess);  // invalidates the capture
-  CHECK_ERROR(fmhax_executor_enqueue(executor, &arguments, stream), FMHAX_ERROR_HIP, "capture");
+  CHECK_ERROR(fmhax_executor_enqueue(executor, &arguments, (fmhax_stream)stream), FMHAX_ERROR_HIP, "capture");
   CHECK(fmhax_last_hip_error() == (int32_t)hipErrorStreamCaptureInvalidated);
   CHECK(hipStreamEndCapture(stream, &graph) != hipSuccess);
   CHECK(hipStreamDestroy(stream) == hipSuccess);

@@ -165,10 +165,10 @@ void test_graph(void) {
   CHECK_OK(fmhax_graph_get_counters(graph, &counters));
   CHECK(counters.launches == 5);
   CHECK(counters.updates + counters.rebuilds == 1);
-  hipGraph_t native = NULL;
+  fmhax_hip_graph native = NULL;
   size_t nodes = 0;
   CHECK_OK(fmhax_graph_native(graph, &native));
-  CHECK(hipGraphGetNodes(native, NULL, &nodes) == hipSuccess);
+  CHECK(hipGraphGetNodes((hipGraph_t)native, NULL, &nodes) == hipSuccess);
   CHECK(nodes >= 3);
   size_t length = 0;
   CHECK_OK(fmhax_graph_dot(graph, NULL, 0, &length));
