@@ -4,8 +4,7 @@
 namespace fmhax::c_interface {
 namespace {
 
-static_assert(sizeof(fmhax_call_arguments) ==
-              offsetof(fmhax_call_arguments, status) + sizeof(fmhax_call_arguments::status));
+static_assert(sizeof(fmhax_call_arguments) == offsetof(fmhax_call_arguments, status) + sizeof(void*));
 static_assert(sizeof(fmhax_tensor) == sizeof(TensorView), "the views have the same fields");
 
 TensorView view_from(const fmhax_tensor& c) {
