@@ -15,7 +15,9 @@ using detail::CallPart;
 void release_unused_memory() {
   int device = 0;
   FMHAX_HIP(hipGetDevice, &device);
-  detail::StagingPool::of_device(device).collect();
+  detail::StagingPool& pool = detail::StagingPool::of_device(device);
+  pool.take_back_given_up();
+  pool.collect();
 }
 
 Executor::Executor(const Problem& problem, ExecutorOptions options)

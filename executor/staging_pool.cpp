@@ -188,7 +188,6 @@ void StagingPool::recycle() noexcept {
 
 void StagingPool::collect() noexcept {
   const RelaxedCapture relaxed;
-  take_back_given_up();
   recycle();
   StagingBlock* list = nullptr;
   {

@@ -57,7 +57,7 @@ class StagingPool {
 
   /// Takes the block back once the work now on `stream` has passed, or with give_up() when that can't be recorded.
   void release_after_stream(StagingBlock* block, hipStream_t stream) noexcept;
-  /// For a block whose work no event follows: taken back by a collect() that finds the whole device idle.
+  /// For a block whose work no event follows: only take_back_given_up() takes it back.
   void give_up(StagingBlock* block) noexcept;
   /// Takes the block back once its own event, recorded by the owner, has passed.
   void release_after_event(StagingBlock* block) noexcept;
@@ -67,16 +67,17 @@ class StagingPool {
 
   /// Makes finished blocks free again, but for those with pieces, which are put aside. Never waits. acquire() does it.
   void recycle() noexcept;
-  /// Lets go of everything that is no longer in flight. Waits for the device where blocks were given up, and may where
-  /// graphs' pieces are among it. The current device must be the pool's.
+  /// Lets go of everything that is no longer in flight. May wait for the device where graphs' pieces are among it.
   void collect() noexcept;
+  /// Waits for the current device, which must be the pool's, where blocks were given up: a capture would be invalidated
+  /// by that, in any mode.
+  void take_back_given_up() noexcept;
   StagingPoolCounters counters() const noexcept;
 
  private:
   static constexpr std::size_t kSizeClasses = 64;
 
   StagingBlock* take_finished() noexcept;
-  void take_back_given_up() noexcept;
   void put_free(StagingBlock* list) noexcept;
   StagingBlock* make_block(std::size_t size_class);
 

@@ -47,7 +47,8 @@ struct ExecutorOptions {
 };
 
 /// Frees what graphs that are gone left on the current device, as far as it is no longer in flight: their executables
-/// and workspaces. Making an Executor or a Graph does the same. May wait for the device. Thread-safe.
+/// and workspaces. Making an Executor or a Graph does the same. This also takes back what calls left behind whose event
+/// HIP failed to record. May wait for the device, so not while one of its streams is capturing. Thread-safe.
 void release_unused_memory();
 
 namespace detail {

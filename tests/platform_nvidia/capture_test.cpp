@@ -174,6 +174,16 @@ TEST_CASE("waiting for a capturing stream is refused and ends its capture") {
   CHECK(status == hipStreamCaptureStatusNone);
 }
 
+TEST_CASE("waiting for the device invalidates a capture in relaxed mode too") {
+  const Stream stream;
+  REQUIRE_OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+  CHECK_IS(hipDeviceSynchronize(), hipErrorStreamCaptureUnsupported);
+  hipGraph_t graph = nullptr;
+  CHECK_IS(hipStreamEndCapture(stream, &graph), hipErrorStreamCaptureInvalidated);
+  CHECK(graph == nullptr);
+  (void)hipGetLastError();
+}
+
 TEST_CASE("a thread in relaxed mode may allocate while it captures") {
   const Stream stream;
   REQUIRE_OK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
@@ -181,12 +191,14 @@ TEST_CASE("a thread in relaxed mode may allocate while it captures") {
   CHECK_OK(hipThreadExchangeStreamCaptureMode(&mode));
   CHECK(mode == hipStreamCaptureModeGlobal);  // what a thread begins in
   {
-    const DeviceWords device(16);
     const Event event;
+    void* device = nullptr;
     std::byte* pinned = nullptr;
+    CHECK_OK(hipMalloc(&device, 64));
     CHECK_OK(hipHostMalloc(&pinned, 64, hipHostMallocDefault));
     CHECK_OK(hipEventQuery(event));
     CHECK_OK(hipHostFree(pinned));
+    CHECK_OK(hipFree(device));
   }
   CHECK_OK(hipThreadExchangeStreamCaptureMode(&mode));
   CHECK(mode == hipStreamCaptureModeRelaxed);

@@ -33,6 +33,7 @@ detail::StagingPool& pool() { return detail::StagingPool::of_device(0); }
 
 /// What is lent out when nothing is in flight.
 std::size_t lent_staging() {
+  pool().take_back_given_up();
   pool().collect();
   return pool().counters().in_use;
 }
