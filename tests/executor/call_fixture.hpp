@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 #include "fmhax/fmhax.hpp"
 #include "verification/device_problem.hpp"
 #include "verification/verify_case.hpp"
@@ -130,6 +132,14 @@ class Gate {
  private:
   std::atomic<bool> is_open_{false};
 };
+
+/// Says so where a test needs a second device and there is none.
+inline bool has_second_device() {
+  int count = 0;
+  check_hip(hipGetDeviceCount(&count), "hipGetDeviceCount");
+  if (count < 2) MESSAGE("left out: it needs a second device");
+  return count >= 2;
+}
 
 /// Waits until `condition` holds, 20 seconds at most.
 inline bool eventually(const std::function<bool()>& condition) {

@@ -23,6 +23,7 @@ struct OnDevice {
 }  // namespace
 
 TEST_CASE("work goes to the stream's device and the current device stays what it was") {
+  if (!has_second_device()) return;
   const OnDevice restore(1);
   Call call(long_case());
   CHECK(call.executor.device().device == 1);
@@ -41,6 +42,7 @@ TEST_CASE("work goes to the stream's device and the current device stays what it
 }
 
 TEST_CASE("a stream of another device is refused and the current device stays what it was") {
+  if (!has_second_device()) return;
   Call call(long_case());
   const OnDevice restore(1);
   const OwnedStream stream;  // of device 1
@@ -51,6 +53,7 @@ TEST_CASE("a stream of another device is refused and the current device stays wh
 }
 
 TEST_CASE("after a refused call the current device is what it was") {
+  if (!has_second_device()) return;
   Call call(long_case());
   const OwnedStream stream;
   CallArguments arguments = call.arguments();
@@ -58,4 +61,23 @@ TEST_CASE("after a refused call the current device is what it was") {
   const OnDevice restore(1);
   CHECK_THROWS_AS(call.executor.enqueue(arguments, stream.get()), Error);
   CHECK(current_device() == 1);
+}
+
+TEST_CASE("memory of another device is refused before anything is enqueued") {
+  if (!has_second_device()) return;
+  Call call(long_case());
+  void* memory = nullptr;
+  {
+    const OnDevice restore(1);
+    check_hip(hipMalloc(&memory, 1 << 20), "hipMalloc");
+  }
+  CallArguments arguments = call.arguments();
+  arguments.dout.data = memory;
+  const CapturedGraph captured([&](hipStream_t stream) {
+    CHECK_THROWS_WITH_AS(call.executor.enqueue(arguments, stream), doctest::Contains("dout.data lies on device 1"),
+                         Error);
+  });
+  CHECK(node_count(captured.graph()) == 0);
+  CHECK_THROWS_WITH_AS(Graph(call.executor, arguments), doctest::Contains("dout.data lies on device 1"), Error);
+  check_hip(hipFree(memory), "hipFree");
 }

@@ -6,6 +6,7 @@
 
 #include "call_fixture.hpp"
 #include "executor_state.hpp"
+#include "node_walk.hpp"
 #include "runtime_probe.hpp"
 #include "verification/random_problem.hpp"
 
@@ -56,6 +57,28 @@ struct Arrays {
   }
 };
 
+/// Copies of the arrays in device memory.
+class DeviceArrays {
+ public:
+  explicit DeviceArrays(Arrays& arrays) {
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      const std::vector<std::int32_t>& array = *arrays.all()[i];
+      const auto* bytes = reinterpret_cast<const std::byte*>(array.data());
+      buffers_[i] = GuardedBuffer(std::max<std::size_t>(array.size(), 1) * sizeof(std::int32_t));
+      if (!array.empty()) buffers_[i].upload({bytes, bytes + array.size() * sizeof(std::int32_t)});
+    }
+  }
+  std::array<const std::int32_t*, 4> pointers() const {
+    std::array<const std::int32_t*, 4> pointers{};
+    for (std::size_t i = 0; i < pointers.size(); ++i)
+      pointers[i] = static_cast<const std::int32_t*>(buffers_[i].data());
+    return pointers;
+  }
+
+ private:
+  std::array<GuardedBuffer, 4> buffers_;
+};
+
 /// A kernel for the problem that needs a workspace, which the best one for short sequences doesn't.
 std::string kernel_with_metadata(const Problem& problem) {
   const Executor any(problem);
@@ -75,20 +98,12 @@ struct Prepared {
 
 /// What prepare_workspace_async leaves of a poisoned workspace.
 Prepared prepare_on_device(const Executor& executor, Arrays& arrays) {
-  std::array<GuardedBuffer, 4> buffers;
-  std::array<const std::int32_t*, 4> pointers{};
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const std::vector<std::int32_t>& array = *arrays.all()[i];
-    const auto* bytes = reinterpret_cast<const std::byte*>(array.data());
-    buffers[i] = GuardedBuffer(std::max<std::size_t>(array.size(), 1) * sizeof(std::int32_t));
-    if (!array.empty()) buffers[i].upload({bytes, bytes + array.size() * sizeof(std::int32_t)});
-    pointers[i] = static_cast<const std::int32_t*>(buffers[i].data());
-  }
+  const DeviceArrays on_device_arrays(arrays);
   const auto workspace_bytes = static_cast<std::size_t>(executor.workspace_size());
   GuardedBuffer workspace(workspace_bytes);
   workspace.poison();
   CallArguments arguments;
-  arguments.lengths = Arrays::pointers(executor.problem(), pointers);
+  arguments.lengths = Arrays::pointers(executor.problem(), on_device_arrays.pointers());
   arguments.workspace = workspace.data();
   arguments.workspace_bytes = executor.workspace_size();
   arguments.status = StatusBuffer::create();
@@ -214,30 +229,33 @@ TEST_CASE(
   c.problem.is_deterministic = false;
   const Executor executor(c.problem, on_device());
   Arrays arrays(c);
+  std::vector<std::byte> expected(static_cast<std::size_t>(executor.state()->metadata_bytes));
+  constexpr std::int64_t kCapacityBytes = 300 * 2 * 16 * 4 + 4;  // the first sequence fits, the third doesn't
+  const PackResult packed = pack_workspace_host(
+      executor.workspace_spec(), c.problem,
+      Arrays::pointers(c.problem, {arrays.seqstart_q.data(), arrays.seqstart_k.data(), nullptr, nullptr}),
+      expected.data(), kCapacityBytes);
+  REQUIRE(packed.status.code == StatusCode::workspace_too_small);
+
+  const DeviceArrays on_device_arrays(arrays);
+  const GuardedBuffer metadata(expected.size());
+  const StatusBuffer status = StatusBuffer::create();
   KernelParams params = executor.state()->kernel_params({});
-  std::vector<std::byte> metadata(static_cast<std::size_t>(executor.state()->metadata_bytes), std::byte{0x5a});
-  std::vector<std::byte> expected(metadata.size());
-  CallStatus status;
-  params.lengths = Arrays::pointers(c.problem, {arrays.seqstart_q.data(), arrays.seqstart_k.data(), nullptr, nullptr});
+  params.lengths = Arrays::pointers(c.problem, on_device_arrays.pointers());
   params.metadata = metadata.data();
-  params.status = &status;
-  params.dq_acc_bytes = 300 * 2 * 16 * 4 + 4;  // the first sequence fits, the third doesn't
+  params.status = status.shared().get();
+  params.dq_acc_bytes = kCapacityBytes;
   KernelLaunch launch;
   REQUIRE(executor.kernel_choice().entry().form_launch(KernelRole::prepare, executor.device(), params, launch));
   const OwnedStream stream;
-  void* arguments[] = {launch.arguments, launch.arguments + launch.argument_offset[1]};
-  check_hip(hipLaunchKernel(launch.function, dim3(launch.grid[0]), dim3(1), arguments, 0, stream.get()),
-            "hipLaunchKernel");
+  detail::launch_kernel(launch, stream.get());
   stream.synchronize();
-  const PackResult packed =
-      pack_workspace_host(executor.workspace_spec(), c.problem, params.lengths, expected.data(), params.dq_acc_bytes);
-  REQUIRE(packed.status.code == StatusCode::workspace_too_small);
-  CHECK(metadata == expected);
-  CHECK(status.code == packed.status.code);
-  CHECK(status.sequence == 2);
-  CHECK(status.sequence == packed.status.sequence);
-  CHECK(status.value == packed.status.value);
-  CHECK(status.limit == packed.status.limit);
+  CHECK(metadata.download() == expected);
+  CHECK(status.read().code == packed.status.code);
+  CHECK(status.read().sequence == 2);
+  CHECK(status.read().sequence == packed.status.sequence);
+  CHECK(status.read().value == packed.status.value);
+  CHECK(status.read().limit == packed.status.limit);
 }
 
 TEST_CASE("metadata path: eager, captured, Graph and prepared apart give the right gradients in every replay") {

@@ -174,6 +174,20 @@ TEST_CASE("waiting for a capturing stream is refused and ends its capture") {
   CHECK(status == hipStreamCaptureStatusNone);
 }
 
+TEST_CASE("a capturing stream tells its device, and captures on") {
+  const Stream stream;
+  int device = -1;
+  REQUIRE_OK(hipGetDevice(&device));
+  for (const auto mode : {hipStreamCaptureModeGlobal, hipStreamCaptureModeThreadLocal, hipStreamCaptureModeRelaxed}) {
+    REQUIRE_OK(hipStreamBeginCapture(stream, mode));
+    int found = -1;
+    CHECK_OK(hipStreamGetDevice(stream, &found));
+    CHECK(found == device);
+    const Graph graph(end_capture(stream));
+    CHECK(graph.node_count() == 0);
+  }
+}
+
 TEST_CASE("waiting for the device invalidates a capture in relaxed mode too") {
   const Stream stream;
   REQUIRE_OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));

@@ -10,7 +10,7 @@
 //   memory.h   hipPointerAttribute_t has HIP's fields; allocationFlags is always 0
 //   memset.h   CUDA's runtime sets bytes only: 32-bit sets call the driver, from C++ alone, and leave
 //              hipGetLastError as it is
-//   stream.h   the device of a stream, before CUDA 12.8
+//   stream.h   the device of a stream, which may be capturing, comes from the driver, in C++ alone
 //   capture.h, graph.h   CUDA 13 gave calls that see edges one more parameter, for edge data. HIP has none; where a
 //              graph has edges with data, the questions return CUDA's cudaErrorLossyQuery
 //   graph.h    hipGraphInstantiate writes no log

@@ -26,11 +26,8 @@ FMHAX_HIP_CALL hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t even
   return cudaStreamWaitEvent(stream, event, flags);
 }
 
-#if CUDART_VERSION >= 12080
-FMHAX_HIP_CALL hipError_t hipStreamGetDevice(hipStream_t stream, int* device) {
-  return cudaStreamGetDevice(stream, device);
-}
-#elif defined(__cplusplus)
+#ifdef __cplusplus
+// By way of the driver: cudaStreamGetDevice refuses a capturing stream, and invalidates its capture.
 inline hipError_t hipStreamGetDevice(hipStream_t stream, int* device) {
   using namespace fmhax_hip;
   static const auto context_of = find_driver_function<decltype(cuStreamGetCtx)>("cuStreamGetCtx");
