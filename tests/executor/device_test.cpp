@@ -31,13 +31,14 @@ TEST_CASE("work goes to the stream's device and the current device stays what it
   const CapturedGraph captured([&](hipStream_t capturing) { call.executor.enqueue(call.arguments(), capturing); });
   Graph graph(call.executor, call.arguments());
 
-  check_hip(hipSetDevice(0), "hipSetDevice");
   call.device.poison_outputs();
+  check_hip(hipSetDevice(0), "hipSetDevice");
   call.executor.enqueue(call.arguments(), stream.get());
   CHECK(current_device() == 0);
   graph.launch(stream.get());
   CHECK(current_device() == 0);
   stream.synchronize();
+  check_hip(hipSetDevice(1), "hipSetDevice");
   CHECK(call.failure() == "");
 }
 
