@@ -39,9 +39,10 @@ scripts/install_deps.sh test
 # The programs that are worth their time under sanitizers: targets, which are tests of the same name. What other
 # environments make of the same programs runs without sanitizers alone.
 sanitized_tests=(workspace_test platform_host_test platform_host_two_devices_test platform_host_poison_test
-  platform_host_exit_test executor_test fmhax_kernels_cpu_test gradient_fault_test fmhax_train_test)
-# Failing calls must not leak, and the C boundary must hold; faults made on purpose do race.
-asan_tests=(explorer_scenarios_test known_faults_test platform_host_allocation_test fmhax_c_interface_test)
+  platform_host_exit_test executor_test fmhax_kernels_cpu_test fmhax_train_test)
+# Failing calls must not leak, the C boundary must hold, and odd lengths stay inside; faults made on purpose do race.
+asan_tests=(explorer_scenarios_test known_faults_test platform_host_allocation_test fmhax_c_interface_test
+  gradient_fault_test)
 # Many threads at once.
 tsan_tests=(stress_test)
 

@@ -125,8 +125,8 @@ fmhax_error_code fmhax_executor_options_init(fmhax_executor_options* options, si
 /// Plans for the current device. `options` is optional.
 fmhax_error_code fmhax_executor_create(const fmhax_problem* problem, const fmhax_executor_options* options,
                                        fmhax_executor** executor);
-/// Frees what destroyed graphs, and calls that HIP failed half-way, left on the current device. May wait for the device,
-/// so not while one of its streams is capturing.
+/// Frees what destroyed graphs, and calls that HIP failed half-way, left on the current device. May wait for the
+/// device, so not while one of its streams is capturing.
 fmhax_error_code fmhax_release_unused_memory(void);
 /// Work in flight goes on; graphs made with the executor stay usable.
 void fmhax_executor_destroy(fmhax_executor* executor);
