@@ -44,7 +44,6 @@ StagingPool::~StagingPool() {
 
 StagingBlock* StagingPool::acquire(std::size_t bytes, const PinnedAllocator& allocator) {
   recycle();
-  const RelaxedCapture relaxed;
   const std::size_t size_class = allocator ? 0 : size_class_of(bytes);
   StagingBlock* block = nullptr;
   {
@@ -57,6 +56,7 @@ StagingBlock* StagingPool::acquire(std::size_t bytes, const PinnedAllocator& all
   }
   if (block == nullptr) block = make_block(size_class);
   if (allocator && bytes > 0) {
+    const RelaxedCapture relaxed;
     StagingLease lease(block);
     block->external = allocator(bytes);
     block->memory = block->external.get();
@@ -70,6 +70,7 @@ StagingBlock* StagingPool::acquire(std::size_t bytes, const PinnedAllocator& all
 }
 
 StagingBlock* StagingPool::make_block(std::size_t size_class) {
+  const RelaxedCapture relaxed;
   auto block = std::make_unique<StagingBlock>();
   block->pool = this;
   FMHAX_HIP(hipEventCreateWithFlags, &block->event, hipEventDisableTiming);
