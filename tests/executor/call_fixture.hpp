@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -116,6 +117,50 @@ inline std::size_t node_count(hipGraph_t graph) {
   check_hip(hipGraphGetNodes(graph, nullptr, &count), "hipGraphGetNodes");
   return count;
 }
+
+/// Launches on a stream of its own, with poisoned outputs before; what is then wrong with the gradients, empty:
+/// nothing.
+template <class Launch>
+std::string failure_of_replay(Call& call, const Launch& launch) {
+  const OwnedStream stream;
+  call.device.poison_outputs();
+  launch(stream.get());
+  stream.synchronize();
+  return call.failure();
+}
+
+/// Writes sequence starts, whatever they are.
+inline void set_starts(const CallArguments& arguments, const std::vector<std::int32_t>& q,
+                       const std::vector<std::int32_t>& k) {
+  const auto copy = [](const std::int32_t* to, const std::vector<std::int32_t>& from) {
+    check_hip(hipMemcpy(const_cast<std::int32_t*>(to), from.data(), from.size() * sizeof(std::int32_t),
+                        hipMemcpyHostToDevice),
+              "hipMemcpy");
+  };
+  copy(arguments.lengths.seqstart_q, q);
+  copy(arguments.lengths.seqstart_k, k);
+}
+
+/// Pinned memory as a framework would hand it out, with a count of what is still held.
+struct PinnedHeap {
+  std::atomic<int> made{0}, released{0};
+  std::function<std::shared_ptr<void>(std::size_t)> allocator() {
+    return [this](std::size_t bytes) {
+      void* memory = nullptr;
+      check_hip(hipHostMalloc(&memory, bytes, hipHostMallocDefault), "hipHostMalloc");
+      ++made;
+      return std::shared_ptr<void>(memory, [this](void* pointer) {
+        ++released;
+        (void)hipHostFree(pointer);
+      });
+    };
+  }
+  ExecutorOptions options() {
+    ExecutorOptions options;
+    options.pinned_host_alloc = allocator();
+    return options;
+  }
+};
 
 /// Holds a stream up until it is opened.
 class Gate {

@@ -13,22 +13,6 @@ using namespace fmhax::test;
 
 namespace {
 
-/// Pinned memory as a framework would hand it out, with a count of what is still held.
-struct PinnedHeap {
-  std::atomic<int> made{0}, released{0};
-  std::function<std::shared_ptr<void>(std::size_t)> allocator() {
-    return [this](std::size_t bytes) {
-      void* memory = nullptr;
-      check_hip(hipHostMalloc(&memory, bytes, hipHostMallocDefault), "hipHostMalloc");
-      ++made;
-      return std::shared_ptr<void>(memory, [this](void* pointer) {
-        ++released;
-        (void)hipHostFree(pointer);
-      });
-    };
-  }
-};
-
 struct WorkspaceHeap {
   verification::GuardedBuffer memory;
   std::vector<bool> zero_init;

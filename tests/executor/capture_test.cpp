@@ -24,11 +24,7 @@ bool staging_in_use_falls_to(std::size_t count) {
 
 /// Launches and checks, with poisoned outputs before.
 void check_replay(Call& call, const CapturedGraph& captured) {
-  const OwnedStream stream;
-  call.device.poison_outputs();
-  captured.launch(stream.get());
-  stream.synchronize();
-  CHECK(call.failure() == "");
+  CHECK(failure_of_replay(call, [&](hipStream_t stream) { captured.launch(stream); }) == "");
 }
 
 }  // namespace

@@ -15,11 +15,7 @@ namespace fmhax::test {
 /// Launches on a stream of its own, with poisoned outputs before, and checks the call's gradients.
 template <class Launch>
 void check_replay(Call& call, const Launch& launch) {
-  const OwnedStream stream;
-  call.device.poison_outputs();
-  launch(stream.get());
-  stream.synchronize();
-  CHECK(call.failure() == "");
+  CHECK(failure_of_replay(call, launch) == "");
 }
 
 inline hipGraphExec_t instantiate(hipGraph_t graph) {
@@ -30,11 +26,7 @@ inline hipGraphExec_t instantiate(hipGraph_t graph) {
 
 /// Writes the same starts for q and k, whatever they are.
 inline void set_starts(const CallArguments& arguments, const std::vector<std::int32_t>& starts) {
-  for (const std::int32_t* to : {arguments.lengths.seqstart_q, arguments.lengths.seqstart_k}) {
-    check_hip(hipMemcpy(const_cast<std::int32_t*>(to), starts.data(), starts.size() * sizeof(std::int32_t),
-                        hipMemcpyHostToDevice),
-              "hipMemcpy");
-  }
+  set_starts(arguments, starts, starts);
 }
 
 }  // namespace fmhax::test

@@ -18,17 +18,6 @@ bool all_nan(const verification::DenseTensor& tensor) {
   return true;
 }
 
-void set_starts(const CallArguments& arguments, const std::vector<std::int32_t>& q,
-                const std::vector<std::int32_t>& k) {
-  const auto copy = [](const std::int32_t* to, const std::vector<std::int32_t>& from) {
-    check_hip(hipMemcpy(const_cast<std::int32_t*>(to), from.data(), from.size() * sizeof(std::int32_t),
-                        hipMemcpyHostToDevice),
-              "hipMemcpy");
-  };
-  copy(arguments.lengths.seqstart_q, q);
-  copy(arguments.lengths.seqstart_k, k);
-}
-
 struct BadStarts {
   StatusCode code;
   SequenceSide side;

@@ -14,24 +14,6 @@ using namespace fmhax::test;
 
 namespace {
 
-/// Pinned memory for executors, and a count of what came back.
-struct CountedPinned {
-  std::atomic<int> made{0}, released{0};
-  ExecutorOptions options() {
-    ExecutorOptions options;
-    options.pinned_host_alloc = [this](std::size_t bytes) {
-      void* memory = nullptr;
-      check_hip(hipHostMalloc(&memory, bytes, hipHostMallocDefault), "hipHostMalloc");
-      ++made;
-      return std::shared_ptr<void>(memory, [this](void* pinned) {
-        ++released;
-        (void)hipHostFree(pinned);
-      });
-    };
-    return options;
-  }
-};
-
 /// Holds a stream up until it is opened, ten seconds at most, so that a test that waits by mistake still ends.
 class HeldStream {
  public:
@@ -226,7 +208,7 @@ TEST_CASE("launch, update and destruction return while the stream that they are 
 }
 
 TEST_CASE("pinned memory of a capture comes back with the next call, of a Graph with the next Graph or a plan's end") {
-  CountedPinned pinned;
+  PinnedHeap pinned;
   Call call(long_case(), pinned.options());
   const Executor other(call.executor.problem());
   const OwnedStream stream;
@@ -258,7 +240,7 @@ TEST_CASE("pinned memory of a capture comes back with the next call, of a Graph 
 }
 
 TEST_CASE("what a graph leaves is freed by the next executor or graph, or on demand, and not by the plan's end") {
-  CountedPinned pinned;
+  PinnedHeap pinned;
   Call call(long_case(), pinned.options());
   const OwnedStream stream;
   const auto make_and_drop_a_graph = [&] {

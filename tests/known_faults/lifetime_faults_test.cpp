@@ -19,16 +19,8 @@ namespace {
 
 const std::vector<std::int32_t> kOtherLengths{100, 20, 0, 250};
 
-/// Replays with poisoned outputs; what is wrong with the gradients, empty: nothing.
-std::string failure_of_replay(Call& call, const std::function<void(hipStream_t)>& launch) {
-  const OwnedStream stream;
-  call.device.poison_outputs();
-  launch(stream.get());
-  stream.synchronize();
-  return call.failure();
-}
 std::string failure_of_replay(Call& call, const CapturedGraph& graph) {
-  return failure_of_replay(call, [&](hipStream_t stream) { graph.launch(stream); });
+  return test::failure_of_replay(call, [&](hipStream_t stream) { graph.launch(stream); });
 }
 
 /// Eager work of another shape whose staging has the size of long_case's.
@@ -116,12 +108,7 @@ TEST_CASE("fault 3: the longest sequence is frozen at capture") {
     short_case.problem.max_seqlen_q = short_case.problem.max_seqlen_k = 100;
     Call bounded(short_case);
     Graph graph(bounded.executor, bounded.arguments());
-    const std::vector<std::int32_t>& starts = longer.lengths.q.seqstart;
-    for (const std::int32_t* to : {bounded.arguments().lengths.seqstart_q, bounded.arguments().lengths.seqstart_k}) {
-      check_hip(hipMemcpy(const_cast<std::int32_t*>(to), starts.data(), starts.size() * sizeof(std::int32_t),
-                          hipMemcpyHostToDevice),
-                "hipMemcpy");
-    }
+    set_starts(bounded.arguments(), longer.lengths.q.seqstart, longer.lengths.k.seqstart);
     const OwnedStream stream;
     graph.launch(stream.get());
     stream.synchronize();

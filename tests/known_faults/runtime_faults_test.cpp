@@ -122,15 +122,6 @@ class TrustingGraph {
   detail::AddedNodes nodes_;
 };
 
-template <class Launch>
-std::string failure_of_replay(Call& call, const Launch& launch) {
-  const OwnedStream stream;
-  call.device.poison_outputs();
-  launch(stream.get());
-  stream.synchronize();
-  return call.failure();
-}
-
 const std::set<std::string> kBadHostFunctions{"host_functions_refused", "host_functions_at_once",
                                               "host_functions_once"};
 const Case kOther = group_case({100, 20, 0, 250}, kCapacity, 5);
