@@ -4,9 +4,11 @@ include(CMakePackageConfigHelpers)
 
 set(fmhax_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/fmhax)
 set(fmhax_installed_targets fmhax_contract fmhax_workspace fmhax_executor fmhax)
-if(TARGET fmhax_provider_cpu)
-  list(APPEND fmhax_installed_targets fmhax_provider_cpu)
-endif()
+foreach(provider cpu portable)
+  if(TARGET fmhax_provider_${provider})
+    list(APPEND fmhax_installed_targets fmhax_provider_${provider})
+  endif()
+endforeach()
 
 install(TARGETS ${fmhax_installed_targets} EXPORT fmhaxTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT fmhax)

@@ -1,0 +1,88 @@
+/// @file What NVIDIA's GPUs (sm_80 and newer) have of their own: the trait through which the portable kernels reach
+/// them. Another architecture offers the same names.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+/// Marks a kernel's const parameter that is read where it lies: no thread gets a copy when its address is taken.
+#define FMHAX_KERNEL_PARAMETER __grid_constant__
+
+namespace fmhax::portable::arch {
+
+inline constexpr int kWarpSize = 32;
+
+/// Every lane of the warp must take part in these.
+template <typename T>
+__device__ __forceinline__ T shuffle_xor(T value, int lane_mask) {
+  return __shfl_xor_sync(0xffffffffU, value, lane_mask);
+}
+/// The value `delta` lanes below; a lane's own where there is none.
+template <typename T>
+__device__ __forceinline__ T shuffle_up(T value, int delta) {
+  return __shfl_up_sync(0xffffffffU, value, delta);
+}
+/// Bit i: whether lane i's predicate holds.
+__device__ __forceinline__ std::uint64_t ballot(bool predicate) { return __ballot_sync(0xffffffffU, predicate); }
+
+/// Memory that is read once, or written and not read soon: loads and stores that leave the caches to others.
+__device__ __forceinline__ uint4 load_streaming(const uint4* from) { return __ldcs(from); }
+__device__ __forceinline__ float4 load_streaming(const float4* from) { return __ldcs(from); }
+__device__ __forceinline__ void store_streaming(uint4* to, uint4 value) { __stcs(to, value); }
+__device__ __forceinline__ void store_streaming(uint2* to, uint2 value) { __stcs(to, value); }
+
+/// Two 16-bit floats in 32 bits, the first in the lower half; rounding is to nearest, ties to even.
+__device__ __forceinline__ float2 fp16_pair_to_floats(std::uint32_t pair) {
+  __half2 halves;
+  __builtin_memcpy(&halves, &pair, sizeof(halves));
+  return __half22float2(halves);
+}
+__device__ __forceinline__ std::uint32_t floats_to_fp16_pair(float first, float second) {
+  const __half2 halves = __floats2half2_rn(first, second);
+  std::uint32_t pair = 0;
+  __builtin_memcpy(&pair, &halves, sizeof(pair));
+  return pair;
+}
+__device__ __forceinline__ std::uint32_t floats_to_bf16_pair(float first, float second) {
+  const __nv_bfloat162 halves = __floats2bfloat162_rn(first, second);
+  std::uint32_t pair = 0;
+  __builtin_memcpy(&pair, &halves, sizeof(pair));
+  return pair;
+}
+
+/// 2 to the power of x, to about 2 units in the last place; 0 for -infinity.
+__device__ __forceinline__ float fast_exp2(float x) {
+  float result = 0;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+/// Adds four floats to 16-byte aligned global memory; each addition is atomic, the four together are not.
+__device__ __forceinline__ void atomic_add4(float* to, float4 value) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(to), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+               : "memory");
+#else
+  atomicAdd(to, value.x);
+  atomicAdd(to + 1, value.y);
+  atomicAdd(to + 2, value.z);
+  atomicAdd(to + 3, value.w);
+#endif
+}
+
+/// Memory that the host reads while the kernel runs: stores before the fence are seen before those after it.
+template <typename T>
+__device__ __forceinline__ void store_for_host(T* to, T value) {
+  *static_cast<volatile T*>(to) = value;
+}
+template <typename T>
+__device__ __forceinline__ T load_for_host(const T* from) {
+  return *static_cast<const volatile T*>(from);
+}
+__device__ __forceinline__ void fence_for_host() { __threadfence_system(); }
+
+}  // namespace fmhax::portable::arch

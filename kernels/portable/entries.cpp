@@ -1,0 +1,7 @@
+#include "entries.hpp"
+
+namespace fmhax::portable {
+
+std::span<const KernelEntry> entries() { return {}; }
+
+}  // namespace fmhax::portable
