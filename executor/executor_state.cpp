@@ -94,12 +94,18 @@ KernelParams ExecutorState::kernel_params(const CallArguments& arguments) const 
   params.dv = tensor_ref(arguments.dv);
   params.lengths = arguments.lengths;
   params.status = arguments.status.shared().get();
+  params.max_splits = spec.max_splits;
   if (!spec.writes_dq_directly && arguments.workspace != nullptr) {
     auto* base = static_cast<std::byte*>(arguments.workspace);
     params.nsplits = reinterpret_cast<const std::int32_t*>(base);
     if (problem.is_group_mode) {
       params.dq_acc_offsets =
           reinterpret_cast<const std::int64_t*>(base + dq_acc_offsets_position(spec, problem.batch));
+    }
+    if (holds_tile_list(spec)) {
+      params.tile_starts = reinterpret_cast<const std::int32_t*>(base + tile_starts_position(spec, problem.batch));
+      params.tile_sequences =
+          reinterpret_cast<const std::int32_t*>(base + tile_sequences_position(spec, problem.batch));
     }
     params.dq_acc = base + metadata_bytes;
     params.metadata = base;

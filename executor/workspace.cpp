@@ -8,6 +8,7 @@
 
 #include "checked_math.hpp"
 #include "fmhax/contract/sequence.hpp"
+#include "fmhax/contract/tile_list.hpp"
 #include "fmhax/error.hpp"
 #include "fmhax/problem.hpp"
 #include "fmhax/status.hpp"
@@ -32,10 +33,10 @@ Objection find_objection(const WorkspaceSpec& spec, const Problem& p) {
   if (spec.is_group_mode != p.is_group_mode) {
     return {"spec.is_group_mode", spec.is_group_mode, "equal to problem.is_group_mode"};
   }
-  if (spec.is_deterministic && !spec.writes_dq_directly) {
-    if (spec.kN0 <= 0) return {"spec.kN0", spec.kN0, "positive"};
-    if (spec.is_persistent && spec.workers <= 0) return {"spec.workers", spec.workers, "positive"};
-  }
+  const bool counts_splits = spec.is_deterministic && !spec.writes_dq_directly;
+  if ((counts_splits || holds_tile_list(spec)) && spec.kN0 <= 0) return {"spec.kN0", spec.kN0, "positive"};
+  if (counts_splits && spec.is_persistent && spec.workers <= 0) return {"spec.workers", spec.workers, "positive"};
+  if (spec.max_splits < 0) return {"spec.max_splits", spec.max_splits, "0 or more"};
   if (p.batch < 0) return {"problem.batch", p.batch, "0 or more"};
   if (p.nhead_q < 0) return {"problem.nhead_q", p.nhead_q, "0 or more"};
   if (p.nhead_k < 0) return {"problem.nhead_k", p.nhead_k, "0 or more"};
@@ -62,7 +63,9 @@ std::int64_t value_or_throw(Checked size, const char* what, const Problem& probl
 Checked host_size(const WorkspaceSpec& spec, std::int64_t batch) {
   if (spec.writes_dq_directly) return 0;
   // With this sum in range, nothing in dq_acc_position() can overflow.
-  Checked r = Checked{batch} * 4 + (Checked{batch} + 1) * 8 + 2 * kWorkspaceAlignment;
+  const Checked rounding = 4 * kWorkspaceAlignment;
+  Checked r = Checked{batch} * 4 + (Checked{batch} + 1) * 8 + rounding;
+  if (holds_tile_list(spec)) r = r + (Checked{batch} + 1) * 4 + Checked{batch} * 4;
   if (!r.overflow) r.value = dq_acc_position(spec, batch);
   return r;
 }
@@ -72,6 +75,7 @@ Checked splits_of(const WorkspaceSpec& spec, const Problem& problem, std::int64_
   if (spec.writes_dq_directly) return 0;
   if (!spec.is_deterministic) return 1;
   Checked tiles = ceil_div(seqlen_k, spec.kN0);
+  if (!spec.is_persistent) tiles = bounded_splits(tiles.value, spec.max_splits);
   tiles.overflow = tiles.value > std::numeric_limits<std::int32_t>::max();  // nsplits[] is int32
   if (tiles.overflow || spec.is_group_mode || !spec.is_persistent || tiles.value == 0) return tiles;
   tiles.overflow = (tiles * problem.batch * problem.nhead_k + spec.workers + seqlen_k + spec.kN0).overflow;
@@ -86,7 +90,8 @@ Checked row_elements(const Problem& problem) { return Checked{problem.nhead_q} *
 /// need. It is the exact maximum, found in constant time:
 ///
 /// A sequence with c > 0 splits has at least (c - 1) * kN0 + 1 keys, so p sequences with keys and e splits
-/// beyond the first of each fit when p + e * kN0 <= total_k; none has more than max_splits.
+/// beyond the first of each fit when p + e * kN0 <= total_k; none has more than max_splits, the longest sequence's or
+/// the spec's bound, whichever is less.
 /// Given the splits, the sum of seqlen_q_i * c_i is largest with the query rows put where the splits are
 /// most: max_seqlen_q rows in each of m - 1 sequences and `rest` in one more. Given those rows, the
 /// splits belong to the sequences with the most rows: one each to the first p, then the e others, again
@@ -96,7 +101,9 @@ Checked row_elements(const Problem& problem) { return Checked{problem.nhead_q} *
 /// where total_k is less.
 Checked max_rows_times_splits(const WorkspaceSpec& spec, const Problem& problem) {
   const std::int64_t longest = problem.max_seqlen_q;
-  const std::int64_t max_splits = ceil_div(problem.max_seqlen_k, spec.kN0);
+  const std::int64_t longest_splits = ceil_div(problem.max_seqlen_k, spec.kN0);
+  const bool is_bounded = spec.max_splits > 0 && !spec.is_persistent;
+  const std::int64_t max_splits = is_bounded ? std::min(longest_splits, spec.max_splits) : longest_splits;
   if (problem.batch == 0 || longest == 0 || problem.total_q == 0 || max_splits == 0) return 0;
 
   const std::int64_t m = std::min(problem.batch, ceil_div(problem.total_q, longest));
@@ -171,7 +178,12 @@ struct Demand {
   std::int64_t first_beyond = -1;  ///< the first sequence whose end lies beyond the capacity
 };
 
-/// Writes nsplits[] and dq_acc_offsets[] over zeroed metadata.
+/// Where an array of int32 lies in the metadata, which are aligned.
+std::int32_t* int32_array(void* base, std::int64_t position) {
+  return reinterpret_cast<std::int32_t*>(static_cast<unsigned char*>(base) + position);
+}
+
+/// Writes the arrays over zeroed metadata.
 Demand store_metadata(const WorkspaceSpec& spec, const Problem& problem, const SequenceLengths& lengths,
                       std::int64_t capacity, void* out) {
   Demand demand;
@@ -195,6 +207,10 @@ Demand store_metadata(const WorkspaceSpec& spec, const Problem& problem, const S
     end = end + splits * physical_length(problem, lengths, SequenceSide::q, i) * per_row;
     store(out, offsets, i + 1, end.value);
     grow_to(end, i);
+  }
+  if (holds_tile_list(spec)) {
+    fill_tile_list(spec, problem, lengths, int32_array(out, tile_starts_position(spec, problem.batch)),
+                   int32_array(out, tile_sequences_position(spec, problem.batch)));
   }
   return demand;
 }

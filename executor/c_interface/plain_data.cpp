@@ -28,7 +28,7 @@ static_assert(FMHAX_SIDE_K == static_cast<int>(SequenceSide::k));
 static_assert(sizeof(fmhax_problem) == offsetof(fmhax_problem, has_dlse) + sizeof(std::int32_t));
 static_assert(sizeof(fmhax_sequence_lengths) == offsetof(fmhax_sequence_lengths, cu_seqlen_k) + sizeof(void*));
 static_assert(sizeof(fmhax_call_status) == offsetof(fmhax_call_status, checks) + sizeof(std::int64_t));
-static_assert(sizeof(fmhax_workspace_spec) == offsetof(fmhax_workspace_spec, needs_zero_dq_acc) + sizeof(std::int32_t));
+static_assert(sizeof(fmhax_workspace_spec) == offsetof(fmhax_workspace_spec, max_splits) + sizeof(std::int64_t));
 
 }  // namespace
 
@@ -140,6 +140,8 @@ WorkspaceSpec spec_from(const fmhax_workspace_spec* given) {
   spec.is_persistent = c.is_persistent != 0;
   spec.writes_dq_directly = c.writes_dq_directly != 0;
   spec.needs_zero_dq_acc = c.needs_zero_dq_acc != 0;
+  spec.has_tile_list = c.has_tile_list != 0;
+  spec.max_splits = c.max_splits;
   return spec;
 }
 
@@ -153,6 +155,8 @@ fmhax_workspace_spec to_c(const WorkspaceSpec& spec) {
   c.is_persistent = spec.is_persistent;
   c.writes_dq_directly = spec.writes_dq_directly;
   c.needs_zero_dq_acc = spec.needs_zero_dq_acc;
+  c.has_tile_list = spec.has_tile_list;
+  c.max_splits = spec.max_splits;
   return c;
 }
 

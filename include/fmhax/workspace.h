@@ -176,6 +176,8 @@ typedef struct fmhax_workspace_spec {
   int32_t is_persistent;
   int32_t writes_dq_directly;  ///< no workspace at all
   int32_t needs_zero_dq_acc;
+  int32_t has_tile_list;  ///< the metadata hold the order of blocks; without meaning in batch mode
+  int64_t max_splits;     ///< deterministic, not persistent: the most splits of one sequence; 0: no bound
 } fmhax_workspace_spec;
 
 /// Defaults: accumulator elements of 4 bytes, else 0.
@@ -193,7 +195,7 @@ fmhax_error_code fmhax_split_count(const fmhax_workspace_spec* spec, const fmhax
 /// What the rectangular layout [batch, nhead_q, nsplits, max_seqlen_q, hdim_q] would take, for comparison.
 fmhax_error_code fmhax_rectangular_workspace_size(const fmhax_workspace_spec* spec, const fmhax_problem* problem,
                                                   int64_t* bytes);
-/// Writes the metadata for lengths in host memory to `out`, host memory of out_bytes bytes.
+/// Writes the metadata for lengths in host memory to `out`, 16-byte aligned host memory of out_bytes bytes.
 /// FMHAX_ERROR_WORKSPACE_TOO_SMALL when out_bytes is below fmhax_workspace_host_size(). Bad lengths are no error of the
 /// call: `status` says what is wrong, and the metadata then make every kernel write NaN gradients; so too when dq_acc
 /// would need more than dq_acc_capacity bytes (-1: no limit). dq_acc_bytes, what the metadata ask for, and status are

@@ -77,6 +77,14 @@ WorkspaceSpec workspace_spec(const Problem& p, const DeviceTraits& traits) {
   return spec;
 }
 
+/// The spec that the plan was made with.
+template <Config kConfig>
+WorkspaceSpec planned_spec(const KernelParams& params, const DeviceTraits& traits) {
+  WorkspaceSpec spec = workspace_spec<kConfig>(params.problem, traits);
+  spec.max_splits = params.max_splits;
+  return spec;
+}
+
 using Body = void (*)(const KernelParams&, const TileOps&, Block);
 
 template <Isa kIsa, Body kBody>
@@ -147,7 +155,7 @@ bool form_launch(KernelRole role, const DeviceTraits& traits, const KernelParams
       return form<kIsa, convert_dq>(convert_dq_jobs(p), params, launch);
     case KernelRole::prepare:
       if constexpr (kConfig == Config::direct) return false;
-      return form_prepare(workspace_spec<kConfig>(p, traits), traits, params, launch);
+      return form_prepare(planned_spec<kConfig>(params, traits), traits, params, launch);
   }
   return false;
 }

@@ -6,6 +6,7 @@
 #include "bodies.hpp"
 #include "fmhax/contract/sequence.hpp"
 #include "fmhax/contract/status_access.hpp"
+#include "fmhax/contract/tile_list.hpp"
 
 namespace fmhax::cpu {
 namespace {
@@ -53,6 +54,7 @@ class Packer {
     if (!spec_.is_deterministic) nsplits()[0] = 1;
     offsets()[0] = 0;
     zero_after(dq_acc_offsets_position(spec_, problem_.batch), 8 * (problem_.batch + 1));
+    if (holds_tile_list(spec_)) write_tile_list();
   }
   void write_refusal() const {
     std::memset(params_.metadata, 0, static_cast<std::size_t>(dq_acc_position(spec_, problem_.batch)));
@@ -84,6 +86,15 @@ class Packer {
     return physical(SequenceSide::q, i) * splits_of(i) * problem_.nhead_q * problem_.hdim_q;
   }
   std::int64_t batch_mode_splits() const { return sequence_splits(spec_, problem_, problem_.max_seqlen_k); }
+
+  void write_tile_list() const {
+    const std::int64_t starts = tile_starts_position(spec_, problem_.batch);
+    const std::int64_t sequences = tile_sequences_position(spec_, problem_.batch);
+    fill_tile_list(spec_, problem_, params_.lengths, reinterpret_cast<std::int32_t*>(head() + starts),
+                   reinterpret_cast<std::int32_t*>(head() + sequences));
+    zero_after(starts, 4 * (problem_.batch + 1));
+    zero_after(sequences, 4 * problem_.batch);
+  }
 
   std::byte* head() const { return static_cast<std::byte*>(params_.metadata); }
   std::int32_t* nsplits() const { return reinterpret_cast<std::int32_t*>(head()); }

@@ -172,6 +172,8 @@ TEST_CASE("an executor's spec and sizes are those of the C++ executor, whatever 
       CHECK((spec.is_persistent != 0) == cpp_spec.is_persistent);
       CHECK((spec.writes_dq_directly != 0) == cpp_spec.writes_dq_directly);
       CHECK((spec.needs_zero_dq_acc != 0) == cpp_spec.needs_zero_dq_acc);
+      CHECK((spec.has_tile_list != 0) == cpp_spec.has_tile_list);
+      CHECK(spec.max_splits == cpp_spec.max_splits);
       std::int64_t from_executor = -1;
       std::int64_t from_spec = -1;
       CHECK(fmhax_executor_workspace_size(executor, &from_executor) == FMHAX_OK);

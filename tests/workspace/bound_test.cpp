@@ -82,9 +82,11 @@ Problem capacity(std::int64_t batch, std::int64_t total_q, std::int64_t total_k,
 }
 
 /// Compares the bound with the exact size of every split of up to these totals, for every capacity.
-void check_every_split(std::int32_t batch, std::int32_t total_q, std::int32_t total_k, std::int64_t tile_rows) {
+void check_every_split(std::int32_t batch, std::int32_t total_q, std::int32_t total_k, std::int64_t tile_rows,
+                       std::int64_t max_splits = 0) {
   const Problem whole = capacity(batch, total_q, total_k, total_q, total_k);
-  const WorkspaceSpec spec = spec_for(whole, true, tile_rows);
+  WorkspaceSpec spec = spec_for(whole, true, tile_rows);
+  spec.max_splits = max_splits;
   Maxima maxima(total_q, total_k);
   for_every_split(batch, total_q, [&](const Starts& q) {
     for_every_split(batch, total_k, [&](const Starts& k) {
@@ -117,6 +119,14 @@ TEST_CASE("the deterministic group bound is the largest exact size of every spli
 
 TEST_CASE("the deterministic group bound is the largest exact size also with many tiles") {
   for (const std::int64_t tile_rows : {5, 7, 16}) check_every_split(2, 5, 34, tile_rows);
+}
+
+TEST_CASE("the deterministic group bound is the largest exact size with bounded splits too") {
+  for (const std::int64_t tile_rows : {1, 2}) {
+    for (const std::int64_t max_splits : {1, 2, 3, 5}) {
+      for (std::int32_t batch = 1; batch <= 3; ++batch) check_every_split(batch, 6, 9, tile_rows, max_splits);
+    }
+  }
 }
 
 TEST_CASE("the bound is far below total_q times the longest sequence's splits where the keys are few") {

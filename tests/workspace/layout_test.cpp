@@ -98,6 +98,59 @@ TEST_CASE("the metadata of a persistent batch call are these bytes") {
   CHECK(packed.result.dq_acc_bytes == 268435456);
 }
 
+TEST_CASE("the metadata with a tile list are these bytes") {
+  const std::vector<std::int32_t> q = starts({3, 7, 0, 7});
+  const std::vector<std::int32_t> k = starts({5, 1, 9, 0});
+  const Problem problem = group_problem({3, 7, 0, 7}, {5, 1, 9, 0}, 1, 8);
+  WorkspaceSpec spec = spec_for(problem, false, 4);
+  spec.has_tile_list = true;
+  const Packed packed = pack(spec, problem, lengths_of(q, k));
+  const std::vector<unsigned char> golden{
+      0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // nsplits: 1
+      0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // padding to 16
+      0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // dq_acc_offsets[0] = 0
+      0x18, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // [1] = 3 * 8 = 24
+      0x50, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // [2] = 24 + 7 * 8 = 80
+      0x50, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // [3] = 80
+      0x88, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // [4] = 80 + 7 * 8 = 136
+      0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // padding to 16
+      0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00,  // tile_starts: 0, + ceil(1 / 4) = 1,
+      0x01, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00,  //              + ceil(0 / 4) = 1, + ceil(5 / 4) = 3,
+      0x06, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  //              + ceil(9 / 4) = 6; padding to 16
+      0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // padding
+      0x01, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00,  // tile_sequences: those of 7 rows by index,
+      0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00,  //                 of 3, of 0
+  };
+  CHECK(packed.bytes == golden);
+  CHECK(packed.guard_is_intact);
+  CHECK(packed.result.dq_acc_bytes == 136 * 4);
+}
+
+TEST_CASE("the metadata of bounded splits are these bytes") {
+  const std::vector<std::int32_t> q = starts({3, 5});
+  const std::vector<std::int32_t> k = starts({36, 4});
+  const Problem problem = group_problem({3, 5}, {36, 4}, 1, 8);
+  WorkspaceSpec spec = spec_for(problem, true, 4);
+  spec.has_tile_list = true;
+  spec.max_splits = 4;
+  const Packed packed = pack(spec, problem, lengths_of(q, k));
+  const std::vector<unsigned char> golden{
+      0x03, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00,  // nsplits: 9 tiles by ceil(9 / 4) = 3, 1 tile
+      0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // padding to 16
+      0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // dq_acc_offsets[0] = 0
+      0x48, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // [1] = 3 * 3 * 8 = 72
+      0x70, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // [2] = 72 + 5 * 8 = 112
+      0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // padding to 16
+      0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00,  // tile_starts: 0, 1, 4
+      0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // padding to 16
+      0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // tile_sequences: 1, 0
+      0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // padding to 16
+  };
+  CHECK(packed.bytes == golden);
+  CHECK(packed.guard_is_intact);
+  CHECK(packed.result.dq_acc_bytes == 112 * 4);
+}
+
 TEST_CASE("kernels that write dq directly touch no metadata, not even through a null pointer") {
   WorkspaceSpec spec;
   spec.writes_dq_directly = true;
@@ -139,7 +192,8 @@ TEST_CASE("bad lengths give kInvalidCall and say which sequence is wrong") {
       {{0, 5, 8, 12}, good_k, StatusCode::exceeds_max_seqlen, SequenceSide::q, 0, 5, 4},
   };
   for (const bool is_deterministic : {false, true}) {
-    const WorkspaceSpec spec = spec_for(problem, is_deterministic, 4);
+    WorkspaceSpec spec = spec_for(problem, is_deterministic, 4);
+    spec.has_tile_list = is_deterministic;
     for (const Case& c : cases) {
       const Packed packed = pack(spec, problem, lengths_of(c.q, c.k));
       CAPTURE(static_cast<int>(c.code));

@@ -65,7 +65,10 @@ struct KernelParams {
   // The workspace's parts, by WorkspaceSpec; all null for kernels that write dq directly.
   const std::int32_t* nsplits = nullptr;
   const std::int64_t* dq_acc_offsets = nullptr;  ///< group mode only
+  const std::int32_t* tile_starts = nullptr;     ///< null without a tile list
+  const std::int32_t* tile_sequences = nullptr;
   void* dq_acc = nullptr;
+  std::int64_t max_splits = 0;   ///< of the plan, as WorkspaceSpec::max_splits: for prepare and for the size of grids
   CallStatus* status = nullptr;  ///< may be null
   // For prepare alone.
   void* metadata = nullptr;       ///< the head of the workspace, to be written: what nsplits points to
