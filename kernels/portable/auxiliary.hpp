@@ -9,6 +9,9 @@ namespace fmhax::portable {
 /// For 16-bit types and every shape and layout that the contract allows; tensors whose rows aren't aligned to 16 bytes
 /// get kernels that load element by element. All are pure and thread-safe.
 bool form_dot_do_o(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch);
+bool form_convert_dq(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch);
+bool form_prepare(const WorkspaceSpec& spec, const DeviceTraits& traits, const KernelParams& params,
+                  KernelLaunch& launch);
 
 /// The role's launch for an entry with this spec; false for dq_dk_dv, which is the entry's own, and for roles that an
 /// entry which writes dq directly doesn't have.

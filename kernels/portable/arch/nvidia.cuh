@@ -19,6 +19,11 @@ template <typename T>
 __device__ __forceinline__ T shuffle_xor(T value, int lane_mask) {
   return __shfl_xor_sync(0xffffffffU, value, lane_mask);
 }
+/// The value of lane `source`.
+template <typename T>
+__device__ __forceinline__ T shuffle(T value, int source) {
+  return __shfl_sync(0xffffffffU, value, source);
+}
 /// The value `delta` lanes below; a lane's own where there is none.
 template <typename T>
 __device__ __forceinline__ T shuffle_up(T value, int delta) {

@@ -1,0 +1,159 @@
+// dq = scale * the sum of its splits, in order. Bound by memory: a block takes a few rows of one head, four columns a
+// thread.
+#include "auxiliary.hpp"
+#include "elements.cuh"
+#include "fmhax/contract/workspace.hpp"
+#include "launch.hpp"
+#include "places.cuh"
+
+namespace fmhax::portable {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kColumns = 4;       // of one thread
+constexpr int kRowsInFlight = 4;  // of one thread
+
+/// Threads side by side on one row: a power of two, so that rows are found by shifts.
+struct RowThreads {
+  std::int32_t log2_count = 0;
+  std::int32_t tile_rows = 0;  ///< of one block
+};
+
+RowThreads row_threads(std::int64_t hdim) {
+  RowThreads threads;
+  while ((kColumns << threads.log2_count) < hdim) ++threads.log2_count;
+  threads.tile_rows = (kThreads >> threads.log2_count) * kRowsInFlight;
+  return threads;
+}
+
+/// What becomes of a row.
+enum class Kind { outside, zero, nan, sum };
+
+/// One row of dq_acc.
+struct Source {
+  Kind kind = Kind::outside;
+  std::int32_t nsplits = 0;
+  std::int64_t split_stride = 0;
+  const float* data = nullptr;  ///< its first column in the first split
+};
+
+/// A tile of consecutive rows of one head.
+struct Tile {
+  std::int64_t batch = 0;  ///< of the tensors: 0 in group mode
+  std::int64_t head = 0;
+  std::int64_t first_row = 0;
+  std::int64_t first_sequence = 0;  ///< of the tile's rows
+  std::int64_t sequences = 1;
+};
+
+/// By all threads of a block together.
+__device__ Tile tile_of(const KernelParams& params, std::int64_t tiles, std::int32_t tile_rows, std::int64_t job) {
+  const Problem& p = params.problem;
+  Tile tile;
+  const std::int64_t index = job / p.nhead_q;
+  tile.head = job - index * p.nhead_q;
+  tile.batch = index / tiles;
+  tile.first_row = (index - tile.batch * tiles) * tile_rows;
+  tile.first_sequence = tile.batch;
+  if (p.is_group_mode && p.batch > 0) {
+    const std::int32_t* starts = params.lengths.seqstart_q;
+    tile.first_sequence = find_sequence_by_warp(starts, p.batch, tile.first_row);
+    const std::int64_t rest = p.batch - tile.first_sequence;
+    tile.sequences = 1 + find_sequence_by_warp(starts + tile.first_sequence, rest, tile.first_row + tile_rows - 1);
+  }
+  return tile;
+}
+
+__device__ Source source_of(const KernelParams& params, const Tile& tile, std::int64_t row, bool is_refused) {
+  const Problem& p = params.problem;
+  if (row >= (p.is_group_mode ? p.total_q : p.max_seqlen_q)) return {};
+  if (is_refused) return {Kind::nan};
+  if (p.is_group_mode && row >= packed_rows(p, params.lengths, SequenceSide::q)) return {Kind::zero};
+  const std::int64_t sequence =
+      p.is_group_mode
+          ? tile.first_sequence + find_sequence(params.lengths.seqstart_q + tile.first_sequence, tile.sequences, row)
+          : tile.batch;
+  const SequenceRange range = sequence_range(p, params.lengths, SequenceSide::q, sequence);
+  const std::int64_t within = row - range.start;
+  if (within >= range.logical) return {Kind::zero};
+  const std::int32_t nsplits = params.nsplits[p.is_group_mode && p.is_deterministic ? sequence : 0];
+  const std::int64_t split_stride = range.physical * p.hdim_q;
+  const std::int64_t offset =
+      p.is_group_mode ? params.dq_acc_offsets[sequence] : sequence * p.nhead_q * nsplits * split_stride;
+  return {Kind::sum, nsplits, split_stride,
+          static_cast<const float*>(params.dq_acc) + offset + tile.head * nsplits * split_stride + within * p.hdim_q};
+}
+
+__device__ float4 sum_of(const Source& source, int column) {
+  float4 sum{};
+  if (source.kind == Kind::nan) {
+    const float nan = __int_as_float(0x7fc00000);
+    return {nan, nan, nan, nan};
+  }
+  if (source.kind != Kind::sum) return sum;
+  const float* from = source.data + column;
+#pragma unroll 4
+  for (std::int32_t split = 0; split < source.nsplits; ++split) {
+    const float4 part = arch::load_streaming(reinterpret_cast<const float4*>(from + split * source.split_stride));
+    sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
+  }
+  return sum;
+}
+
+template <DataType kDtype, bool kIsAligned>
+__global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL_PARAMETER KernelParams params,
+                                                              const FMHAX_KERNEL_PARAMETER RowThreads threads) {
+  const Problem& p = params.problem;
+  const std::int64_t batches = p.is_group_mode ? 1 : p.batch;
+  const std::int64_t rows = p.is_group_mode ? p.total_q : p.max_seqlen_q;
+  const std::int64_t tiles = (rows + threads.tile_rows - 1) / threads.tile_rows;
+  const std::int64_t jobs = batches * tiles * p.nhead_q;
+  const int column = kColumns * static_cast<int>(threadIdx.x & ((1U << threads.log2_count) - 1));
+  const int first_row = static_cast<int>(threadIdx.x >> threads.log2_count);
+  const bool is_refused = params.nsplits[0] == kInvalidCall;
+
+  for (std::int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
+    const Tile tile = tile_of(params, tiles, threads.tile_rows, job);
+    if (column >= p.hdim_q) continue;
+    Source source[kRowsInFlight];
+    float4 sum[kRowsInFlight];
+#pragma unroll
+    for (int u = 0; u < kRowsInFlight; ++u) {
+      const std::int64_t row = tile.first_row + first_row + u * (kThreads >> threads.log2_count);
+      source[u] = source_of(params, tile, row, is_refused);
+    }
+#pragma unroll
+    for (int u = 0; u < kRowsInFlight; ++u) sum[u] = sum_of(source[u], column);
+#pragma unroll
+    for (int u = 0; u < kRowsInFlight; ++u) {
+      if (source[u].kind == Kind::outside) continue;
+      const std::int64_t row = tile.first_row + first_row + u * (kThreads >> threads.log2_count);
+      auto* to =
+          static_cast<std::uint16_t*>(params.dq.data) + row_offset(params.dq, tile.batch, row, tile.head) + column;
+      store_half_vector<kIsAligned>(to, {narrow<kDtype>(params.scale * sum[u].x, params.scale * sum[u].y),
+                                         narrow<kDtype>(params.scale * sum[u].z, params.scale * sum[u].w)});
+    }
+  }
+}
+
+template <DataType kDtype>
+bool form(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
+  const Problem& p = params.problem;
+  const RowThreads threads = row_threads(p.hdim_q);
+  const std::int64_t tiles =
+      (p.is_group_mode ? 1 : p.batch) * ceil_div(p.is_group_mode ? p.total_q : p.max_seqlen_q, threads.tile_rows);
+  const bool is_aligned = has_aligned_rows(params.dq, kDtype, 8);
+  const auto function = is_aligned ? convert_dq_kernel<kDtype, true> : convert_dq_kernel<kDtype, false>;
+  set_launch(launch, reinterpret_cast<const void*>(function), grid_size(tiles * p.nhead_q, traits), kThreads, params);
+  add_argument(launch, sizeof(params), threads);
+  return true;
+}
+
+}  // namespace
+
+bool form_convert_dq(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
+  return params.problem.dtype == DataType::fp16 ? form<DataType::fp16>(traits, params, launch)
+                                                : form<DataType::bf16>(traits, params, launch);
+}
+
+}  // namespace fmhax::portable
