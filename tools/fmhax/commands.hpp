@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -18,6 +19,7 @@ struct Command {
 Command add_plan(CLI::App& application);
 Command add_verify(CLI::App& application);
 Command add_bench(CLI::App& application);
-Command add_explore(CLI::App& application);
+/// What only this build's platform has: `explore` on platform/host.
+std::vector<Command> add_platform_commands(CLI::App& application);
 
 }  // namespace fmhax::tool

@@ -167,7 +167,7 @@ int run_faults(const ExploreFlags& flags) {
 
 }  // namespace
 
-Command add_explore(CLI::App& application) {
+std::vector<Command> add_platform_commands(CLI::App& application) {
   auto flags = std::make_shared<ExploreFlags>();
   CLI::App* app = application.add_subcommand(
       "explore",
@@ -186,7 +186,7 @@ Command add_explore(CLI::App& application) {
   app->add_flag("--faults", flags->injects_faults,
                 "Let the n-th HIP call, then the n-th call of the caller's allocators, fail, for every n");
   app->add_flag("--json", flags->prints_json, "Print the results as JSON");
-  return {app, [flags] { return flags->injects_faults ? run_faults(*flags) : run_seeds(*flags); }};
+  return {{app, [flags] { return flags->injects_faults ? run_faults(*flags) : run_seeds(*flags); }}};
 }
 
 }  // namespace fmhax::tool

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <exception>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -28,8 +29,9 @@ int run(int argc, char** argv) {
   app.footer(
       "Exit status: 0 in order, 1 a gradient is wrong, 2 the request can't be carried out as given, 3 anything else.\n"
       "`fmhax COMMAND --help` explains a command's flags.");
-  const std::vector<fmhax::tool::Command> commands{fmhax::tool::add_plan(app), fmhax::tool::add_verify(app),
-                                                   fmhax::tool::add_bench(app), fmhax::tool::add_explore(app)};
+  std::vector<fmhax::tool::Command> commands{fmhax::tool::add_plan(app), fmhax::tool::add_verify(app),
+                                             fmhax::tool::add_bench(app)};
+  for (fmhax::tool::Command& command : fmhax::tool::add_platform_commands(app)) commands.push_back(std::move(command));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

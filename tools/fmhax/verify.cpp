@@ -1,16 +1,14 @@
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "commands.hpp"
 #include "problem_flags.hpp"
-#include "verification/random_problem.hpp"
 #include "verification/verify_case.hpp"
+#include "verify_random.hpp"
 #include "verify_summary.hpp"
 
 namespace fmhax::tool {
@@ -29,27 +27,24 @@ struct VerifyFlags {
   std::uint64_t random = 0;
   std::uint64_t seed = 7;
   std::uint64_t first = 0;
+  int jobs = 0;
+  int repeats = 1;
   bool prints_json = false;
   CLI::Option* random_option = nullptr;
   CLI::Option* first_option = nullptr;
 };
 
-/// A line that is overwritten, for somebody who watches.
-void show_progress(std::uint64_t done, std::uint64_t count) {
-  if (isatty(STDERR_FILENO) == 0 || (done % 16 != 0 && done != count)) return;
-  fmt::print(stderr, "\r{} of {} problems{}", done, count, done == count ? "\n" : "");
-  std::fflush(stderr);
-}
-
 int run_random(const VerifyFlags& flags) {
   VerifySummary summary(flags.seed, flags.first, flags.problem.executor_flags());
-  for (std::uint64_t i = 0; i < flags.random; ++i) {
-    const verification::Case c = verification::random_problem(flags.seed, flags.first + i);
-    if (flags.random == 1 && !flags.prints_json) fmt::print("{}\n", to_string(c));
-    const verification::PreparedCase prepared = verification::prepare(c);
-    summary.add(flags.first + i, c, verification::verify(prepared, modes(), flags.problem.executor_options()));
-    show_progress(i + 1, flags.random);
-  }
+  if (flags.random == 1 && !flags.prints_json) fmt::print("{}\n", to_string(random_case(flags.seed, flags.first)));
+  verify_random({.seed = flags.seed,
+                 .first = flags.first,
+                 .count = flags.random,
+                 .jobs = flags.jobs,
+                 .repeats = flags.repeats,
+                 .options = flags.problem.executor_options(),
+                 .shows_progress = true},
+                summary);
   if (flags.prints_json) {
     fmt::print("{}\n", summary.to_json().dump(2));
   } else {
@@ -89,7 +84,7 @@ int run_given(const VerifyFlags& flags) {
   verification::Case c = flags.problem.to_case();
   c.seed = flags.seed;
   const verification::CaseReport report =
-      verification::verify(verification::prepare(c), modes(), flags.problem.executor_options());
+      verification::verify(verification::prepare(c), modes(), flags.problem.executor_options(), flags.repeats);
   if (flags.prints_json) {
     fmt::print("{}\n", to_json(c, report).dump(2));
   } else {
@@ -99,6 +94,8 @@ int run_given(const VerifyFlags& flags) {
 }
 
 int run(const VerifyFlags& flags) {
+  if (flags.repeats < 1) throw UsageError(fmt::format("--repeat is {}; it must be at least 1", flags.repeats));
+  if (flags.jobs < 0) throw UsageError(fmt::format("--jobs is {}; it must be 0 or more", flags.jobs));
   if (flags.random_option->count() == 0) {
     if (flags.first_option->count() > 0) throw UsageError("--first counts random problems; add --random");
     return run_given(flags);
@@ -123,6 +120,10 @@ Command add_verify(CLI::App& application) {
   app->add_option("--seed", flags->seed, "Decides the random problems and the inputs (default 7)");
   flags->first_option =
       app->add_option("--first", flags->first, "Index of the first random problem, to repeat one (default 0)");
+  app->add_option("--jobs", flags->jobs, "Random problems in work at a time (default: one for each core)");
+  app->add_option("--repeat", flags->repeats,
+                  "Run each problem this many times of each kind (default 1; a graph is replayed at least twice); "
+                  "deterministic problems must give the same bits in all of them");
   app->add_flag("--json", flags->prints_json, "Print the result as JSON");
   app->footer("Exit status 1 when a gradient is out of tolerance.");
   return {app, [flags] { return run(*flags); }};

@@ -31,6 +31,10 @@ void VerifySummary::add(std::uint64_t index, const verification::Case& c, const 
       }
     }
   }
+  if (c.problem.is_deterministic) {
+    ++deterministic_;
+    equal_bit_runs_ += report.modes.size();
+  }
   if (report.passed()) return;
   failures_.push_back({index, to_string(c), report.failure,
                        fmt::format("fmhax verify --random 1 --seed {} --first {}{}", seed_, index, executor_flags_)});
@@ -51,7 +55,9 @@ std::string VerifySummary::text() const {
                          w.tolerance, w.problem);
     }
   }
-  out += fmt::format("\ncount {}  seed {}  first {}  failed {}\n", count_, seed_, first_, failures_.size());
+  out += fmt::format("\n{} deterministic problems: {} runs, eager and graph, compared bit for bit\n", deterministic_,
+                     equal_bit_runs_);
+  out += fmt::format("count {}  seed {}  first {}  failed {}\n", count_, seed_, first_, failures_.size());
   return out;
 }
 
@@ -72,8 +78,14 @@ json VerifySummary::to_json() const {
                         {"failure", failure.what},
                         {"reproduce", failure.reproduce}});
   }
-  return {{"count", count_}, {"seed", seed_},       {"first", first_}, {"failed", failures_.size()},
-          {"worst", worst},  {"failures", failures}};
+  return {{"count", count_},
+          {"seed", seed_},
+          {"first", first_},
+          {"failed", failures_.size()},
+          {"deterministic", deterministic_},
+          {"equal_bit_runs", equal_bit_runs_},
+          {"worst", worst},
+          {"failures", failures}};
 }
 
 }  // namespace fmhax::tool

@@ -6,6 +6,11 @@
 #include <vector>
 
 namespace fmhax::verification {
+namespace {
+
+thread_local int thread_limit = 0;
+
+}  // namespace
 
 void parallel_for(std::int64_t count, int threads, const std::function<void(std::int64_t)>& body) {
   std::atomic<std::int64_t> next{0};
@@ -20,7 +25,12 @@ void parallel_for(std::int64_t count, int threads, const std::function<void(std:
 int useful_threads(double operations) {
   // Starting a thread costs tens of microseconds, a million operations a millisecond.
   if (operations < 1e6) return 1;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return thread_limit > 0 ? std::min(cores, thread_limit) : cores;
 }
+
+ThreadLimit::ThreadLimit(int threads) : outer_(thread_limit) { thread_limit = threads; }
+
+ThreadLimit::~ThreadLimit() { thread_limit = outer_; }
 
 }  // namespace fmhax::verification

@@ -1,5 +1,6 @@
 #include "verification/verify_case.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
@@ -29,7 +30,8 @@ PreparedCase prepare(const Case& c) {
   return prepared;
 }
 
-CaseReport verify(const PreparedCase& prepared, const std::vector<RunMode>& modes, const ExecutorOptions& options) {
+CaseReport verify(const PreparedCase& prepared, const std::vector<RunMode>& modes, const ExecutorOptions& options,
+                  int repeats) {
   const Case& c = prepared.source;
   CaseReport report;
   try {
@@ -40,7 +42,7 @@ CaseReport verify(const PreparedCase& prepared, const std::vector<RunMode>& mode
     for (const RunMode mode : modes) {
       const bool is_replayed = mode == RunMode::captured || mode == RunMode::graph;
       int replay = 0;
-      for (const RunResult& run : device.run(mode, is_replayed ? 2 : 1)) {
+      for (const RunResult& run : device.run(mode, std::max(repeats, is_replayed ? 2 : 1))) {
         ++replay;
         report.modes.push_back({mode, compare(c, run.gradients, prepared.expected)});
         const std::string failure = failure_of(run, report.modes.back().comparison, c.problem.is_deterministic, first);

@@ -1,0 +1,7 @@
+#include "commands.hpp"
+
+namespace fmhax::tool {
+
+std::vector<Command> add_platform_commands(CLI::App&) { return {}; }
+
+}  // namespace fmhax::tool
