@@ -43,8 +43,8 @@ class VerifySummary {
   std::uint64_t first_;
   std::string executor_flags_;
   std::uint64_t count_ = 0;
-  std::uint64_t deterministic_ = 0;   ///< problems whose runs had to give equal bits
-  std::uint64_t equal_bit_runs_ = 0;  ///< their runs, all kinds together
+  std::uint64_t deterministic_ = 0;                   ///< problems whose runs had to give equal bits
+  std::uint64_t equal_bit_runs_ = 0;                  ///< their runs, all kinds together
   std::array<std::array<WorstError, 3>, 3> worst_{};  ///< [dtype][gradient]
   std::vector<Failure> failures_;
 };

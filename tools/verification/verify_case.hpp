@@ -32,8 +32,8 @@ struct PreparedCase {
 PreparedCase prepare(const Case& c);
 
 /// Runs the case in each of the modes `repeats` times, at least twice where it replays a graph. Each run must come
-/// within tolerance, report status ok, write nothing that is not its own, and with a deterministic problem give the same
-/// bits as every other run in any mode. An fmhax::Error becomes a failure.
+/// within tolerance, report status ok, write nothing that is not its own, and with a deterministic problem give the
+/// same bits as every other run in any mode. An fmhax::Error becomes a failure.
 CaseReport verify(const PreparedCase& prepared, const std::vector<RunMode>& modes, const ExecutorOptions& options = {},
                   int repeats = 1);
 
