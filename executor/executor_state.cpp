@@ -8,6 +8,7 @@
 
 #include "hip_calls.hpp"
 #include "hip_compat.hpp"
+#include "kernel_loading.hpp"
 #include "runtime_probe.hpp"
 #include "side_lane.hpp"
 
@@ -36,7 +37,7 @@ DeviceTraits current_device_traits() {
   hipDeviceProp_t properties{};
   check_hip(hipGetDeviceProperties(&properties, traits.device), "hipGetDeviceProperties");
   traits.multiprocessors = properties.multiProcessorCount;
-  traits.shared_memory_per_block = static_cast<std::int64_t>(properties.sharedMemPerBlock);
+  traits.shared_memory_per_block = static_cast<std::int64_t>(most_shared_memory(properties, traits.device));
   const std::size_t length = strnlen(properties.gcnArchName, sizeof(traits.arch) - 1);
   std::memcpy(traits.arch, properties.gcnArchName, length);
   return traits;
@@ -61,6 +62,7 @@ ExecutorState::ExecutorState(const Problem& given, ExecutorOptions given_options
                                                     "prepares the workspace; use MetadataPath::host",
                                                     choice.entry().name));
   }
+  load_kernels(choice.entry(), traits, kernel_params({}));
   if (options.metadata_path == MetadataPath::host && packs_lengths) {
     make_side_lanes(traits.device);
     (void)graphs_run_host_functions();  // tried now, since calls must not wait

@@ -3,6 +3,8 @@
 
 #include <hip/hip_runtime.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <new>
 
@@ -26,6 +28,17 @@ inline bool is_device_memory(const hipPointerAttribute_t& attributes) {
 
 /// Memory that belongs to no single device.
 inline bool is_managed_memory(const hipPointerAttribute_t& attributes) { return attributes.isManaged != 0; }
+
+/// Bytes of shared memory that a function may be allowed on a device; not every HIP tells it apart from what every
+/// function may use.
+inline std::size_t most_shared_memory(const hipDeviceProp_t& properties, int device) {
+  int allowed = 0;
+  if (hipDeviceGetAttribute(&allowed, hipDeviceAttributeSharedMemPerBlockOptin, device) != hipSuccess) {
+    (void)hipGetLastError();
+    return properties.sharedMemPerBlock;
+  }
+  return std::max(properties.sharedMemPerBlock, static_cast<std::size_t>(allowed));
+}
 
 /// The device of a stream; before HIP 5.6 there is no question for it, and `current` is taken on trust.
 inline hipError_t stream_device(hipStream_t stream, int current, int* device) {

@@ -1,6 +1,7 @@
 #include <string>
 
 #include "c_program.h"
+#include "kernels.hpp"
 #include "support.hpp"
 
 using namespace test;
@@ -20,6 +21,34 @@ TEST_CASE("a device is described, its architecture by the compute capability") {
   CHECK(properties.sharedMemPerBlock >= 48 * 1024);
   CHECK(properties.totalGlobalMem > std::size_t{1} << 30);
   CHECK_IS(hipGetDeviceProperties(&properties, 1000), hipErrorInvalidDevice);
+  (void)hipGetLastError();
+}
+
+TEST_CASE("a function may be allowed more shared memory than every function has") {
+  int device = -1, most = 0;
+  REQUIRE_OK(hipGetDevice(&device));
+  hipDeviceProp_t properties{};
+  REQUIRE_OK(hipGetDeviceProperties(&properties, device));
+  REQUIRE_OK(hipDeviceGetAttribute(&most, hipDeviceAttributeSharedMemPerBlockOptin, device));
+  CHECK(static_cast<std::size_t>(most) > properties.sharedMemPerBlock);
+
+  const Stream stream;
+  const DeviceWords words(8);
+  AddArguments arguments(words.data(), 8, 7);
+  const auto launch = [&] {
+    return hipLaunchKernel(add_kernel(), dim3(1), dim3(32), arguments.pointers, static_cast<std::size_t>(most), stream);
+  };
+  CHECK(launch() != hipSuccess);
+  (void)hipGetLastError();
+  REQUIRE_OK(hipFuncSetAttribute(add_kernel(), hipFuncAttributeMaxDynamicSharedMemorySize, most));
+  hipFuncAttributes attributes{};
+  REQUIRE_OK(hipFuncGetAttributes(&attributes, add_kernel()));
+  CHECK(attributes.maxDynamicSharedSizeBytes == most);
+  REQUIRE_OK(launch());
+  stream.wait();
+  CHECK(words.read() == Words(8, 7));
+  CHECK_IS(hipFuncSetAttribute(add_kernel(), hipFuncAttributeMaxDynamicSharedMemorySize, most + 1),
+           hipErrorInvalidValue);
   (void)hipGetLastError();
 }
 

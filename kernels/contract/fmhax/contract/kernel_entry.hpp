@@ -21,13 +21,15 @@ enum class KernelRole : std::int32_t {
   /// status: what pack_workspace_host() does, bit for bit (optional; for MetadataPath::device).
   prepare = 4
 };
+inline constexpr KernelRole kKernelRoles[] = {KernelRole::forward, KernelRole::dot_do_o, KernelRole::dq_dk_dv,
+                                              KernelRole::convert_dq, KernelRole::prepare};
 
 /// The device that a plan is made for.
 struct DeviceTraits {
   std::int32_t device = 0;
-  std::int32_t multiprocessors = 0;  ///< on the host platform: threads of the block pool
-  std::int64_t shared_memory_per_block = 0;
-  char arch[64] = {};  ///< gcnArchName on AMD, "sm_90" on NVIDIA, "host" on the host platform
+  std::int32_t multiprocessors = 0;          ///< on the host platform: threads of the block pool
+  std::int64_t shared_memory_per_block = 0;  ///< the most that a function may be allowed
+  char arch[64] = {};                        ///< gcnArchName on AMD, "sm_90" on NVIDIA, "host" on the host platform
 };
 
 /// One kernel launch as a value: it can be played on a stream or added to a graph. Arguments lie inline.
@@ -56,7 +58,9 @@ struct KernelEntry {
   /// Preference among entries that can run a problem; the highest wins, the first registered breaks ties.
   std::int32_t (*rank)(const Problem&, const DeviceTraits&) = nullptr;
   WorkspaceSpec (*workspace_spec)(const Problem&, const DeviceTraits&) = nullptr;
-  /// Fills `launch` for one role; false when this entry has no such kernel.
+  /// Fills `launch` for one role; false when this entry has no such kernel. A plan asks for every role once, with its
+  /// problem and null for all that calls bring, to load that function and to allow it its shared memory: later launches
+  /// of the role name the same function, and ask for no more than that or what every function may use.
   bool (*form_launch)(KernelRole, const DeviceTraits&, const KernelParams&, KernelLaunch&) = nullptr;
 };
 

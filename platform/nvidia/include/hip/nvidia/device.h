@@ -43,4 +43,12 @@ FMHAX_HIP_CALL hipError_t hipGetDeviceProperties(hipDeviceProp_t* prop, int devi
   return cudaSuccess;
 }
 
+typedef enum cudaDeviceAttr hipDeviceAttribute_t;
+FMHAX_HIP_CONSTANT(hipDeviceAttribute_t, hipDeviceAttributeSharedMemPerBlockOptin,
+                   cudaDevAttrMaxSharedMemoryPerBlockOptin);
+
+FMHAX_HIP_CALL hipError_t hipDeviceGetAttribute(int* pi, hipDeviceAttribute_t attr, int deviceId) {
+  return cudaDeviceGetAttribute(pi, attr, deviceId);
+}
+
 #endif

@@ -69,4 +69,17 @@ FMHAX_HIP_CALL hipError_t hipLaunchKernel(const void* function_address, dim3 num
   return cudaLaunchKernel(function_address, numBlocks, dimBlocks, args, sharedMemBytes, stream);
 }
 
+typedef struct cudaFuncAttributes hipFuncAttributes;
+typedef enum cudaFuncAttribute hipFuncAttribute;
+FMHAX_HIP_CONSTANT(hipFuncAttribute, hipFuncAttributeMaxDynamicSharedMemorySize,
+                   cudaFuncAttributeMaxDynamicSharedMemorySize);
+
+// Loads the function on the current device where that is done lazily.
+FMHAX_HIP_CALL hipError_t hipFuncGetAttributes(hipFuncAttributes* attr, const void* func) {
+  return cudaFuncGetAttributes(attr, func);
+}
+FMHAX_HIP_CALL hipError_t hipFuncSetAttribute(const void* func, hipFuncAttribute attr, int value) {
+  return cudaFuncSetAttribute(func, attr, value);
+}
+
 #endif
