@@ -1,5 +1,6 @@
 #include "call_check.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -76,7 +77,7 @@ void check_tensor(const ExecutorState& state, const char* field, const TensorVie
   if (view.stride_hdim != 1 && shape.hdim > 1) {
     refuse(fmt::format("{}.stride_hdim is {}; the last dimension must be contiguous (1)", field, view.stride_hdim));
   }
-  if (shape.batch == 0 || shape.seqlen == 0) return;
+  if (shape.batch == 0 || shape.seqlen == 0 || shape.hdim == 0) return;
   check_strides(field, view, is_output);
   if (view.data == nullptr) refuse(fmt::format("{}.data is null", field));
   if (reinterpret_cast<std::uintptr_t>(view.data) % static_cast<std::uintptr_t>(element_size(dtype)) != 0) {
@@ -127,17 +128,26 @@ void check_distinct_outputs(const CallArguments& a, bool has_d) {
     const char* name;
     const void* pointer;
   };
-  const std::array<Named, 5> outputs{{{"dq.data", a.dq.data},
+  const std::array<Named, 8> outputs{{{"dq.data", a.dq.data},
                                       {"dk.data", a.dk.data},
                                       {"dv.data", a.dv.data},
                                       {"workspace", a.workspace},
-                                      {"d.data", has_d ? a.d.data : nullptr}}};
-  const std::array<Named, 6> inputs{{{"q.data", a.q.data},
-                                     {"k.data", a.k.data},
-                                     {"v.data", a.v.data},
-                                     {"o.data", a.o.data},
-                                     {"dout.data", a.dout.data},
-                                     {"lse.data", a.lse.data}}};
+                                      {"d.data", has_d ? a.d.data : nullptr},
+                                      {"dbias.data", a.dbias.data},
+                                      {"random_values.data", a.random_values.data},
+                                      {"dsink", a.dsink}}};
+  const std::array<Named, 12> inputs{{{"q.data", a.q.data},
+                                      {"k.data", a.k.data},
+                                      {"v.data", a.v.data},
+                                      {"o.data", a.o.data},
+                                      {"dout.data", a.dout.data},
+                                      {"lse.data", a.lse.data},
+                                      {"bias.data", a.bias.data},
+                                      {"dlse.data", a.dlse.data},
+                                      {"alibi_slopes", a.alibi_slopes},
+                                      {"sink", a.sink},
+                                      {"dropout.seed_pointer", a.dropout.seed_pointer},
+                                      {"dropout.offset_pointer", a.dropout.offset_pointer}}};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].pointer == nullptr) continue;
     for (std::size_t j = 0; j < i; ++j) {
@@ -151,6 +161,90 @@ void check_distinct_outputs(const CallArguments& a, bool has_d) {
       }
     }
   }
+}
+
+/// What a problem lacks must not be given: it would silently be ignored.
+void check_unused(const char* field, bool is_set, bool is_used, const char* problem_field) {
+  if (is_set && !is_used)
+    refuse(fmt::format("{} is set, but the problem does not ask for it ({})", field, problem_field));
+}
+
+/// An array in device memory.
+template <class T>
+void check_array(const ExecutorState& state, const char* field, const T* pointer, const char* problem_field) {
+  if (pointer == nullptr) refuse(fmt::format("{} is null; it is needed with {}", field, problem_field));
+  if (reinterpret_cast<std::uintptr_t>(pointer) % sizeof(T) != 0) {
+    refuse(fmt::format("{} is {}, not aligned to {} bytes", field, fmt::ptr(pointer), sizeof(T)));
+  }
+  check_pointer(state, field, pointer);
+}
+
+/// [batch or 1, rows of q, nhead_q or 1, keys of a sequence]; broadcast axes only where they are allowed.
+void check_row_by_key(const ExecutorState& state, const char* field, const TensorView& view, DataType dtype,
+                      bool may_broadcast, bool is_output) {
+  const Problem& p = state.problem;
+  Shape shape{p.is_group_mode ? 1 : p.batch, p.is_group_mode ? p.total_q : p.max_seqlen_q, p.nhead_q, p.max_seqlen_k};
+  const auto broadcast = [&](const char* axis, std::int64_t given, std::int64_t& wanted) {
+    if (given != 1 && given != wanted)
+      refuse(fmt::format("{}.{} is {}, must be {} or, broadcast, 1", field, axis, given, wanted));
+    wanted = given;
+  };
+  if (may_broadcast) {
+    broadcast("batch", view.batch, shape.batch);
+    broadcast("nhead", view.nhead, shape.nhead);
+  }
+  check_tensor(state, field, view, dtype, shape, is_output);
+}
+
+void check_dropout(const ExecutorState& state, const DropoutArguments& dropout) {
+  if (!(dropout.probability >= 0.0F && dropout.probability < 1.0F)) {
+    refuse(fmt::format("dropout.probability is {}; it must be in [0, 1)", dropout.probability));
+  }
+  if (dropout.seed_pointer != nullptr) check_array(state, "dropout.seed_pointer", dropout.seed_pointer, "has_dropout");
+  if (dropout.offset_pointer != nullptr) {
+    check_array(state, "dropout.offset_pointer", dropout.offset_pointer, "has_dropout");
+  }
+}
+
+void check_forward_features(const ExecutorState& state, const CallArguments& a) {
+  const Problem& p = state.problem;
+  const bool has_bias = p.bias == BiasKind::elementwise;
+  const bool has_alibi = p.bias == BiasKind::alibi;
+  check_unused("bias", a.bias.data != nullptr, has_bias, "bias: elementwise");
+  if (has_bias) check_row_by_key(state, "bias", a.bias, p.dtype, true, false);
+  check_unused("alibi_slopes", a.alibi_slopes != nullptr, has_alibi, "bias: alibi");
+  check_unused("alibi_stride_batch", a.alibi_stride_batch != 0, has_alibi, "bias: alibi");
+  if (has_alibi) {
+    check_array(state, "alibi_slopes", a.alibi_slopes, "bias: alibi");
+    if (a.alibi_stride_batch < 0 || a.alibi_stride_batch > (INT64_MAX >> 2) / std::max<std::int64_t>(p.batch, 1)) {
+      refuse(
+          fmt::format("alibi_stride_batch is {}; it must be 0 (one slope a head) or the elements between two "
+                      "sequences' slopes",
+                      a.alibi_stride_batch));
+    }
+  }
+  check_unused("softcap", a.softcap != 0.0F, p.has_softcap, "has_softcap");
+  if (p.has_softcap && (!(a.softcap > 0.0F) || a.softcap > 3.4e38F)) {
+    refuse(fmt::format("softcap is {}; it must be positive and finite", a.softcap));
+  }
+  check_unused("dropout", a.dropout != DropoutArguments{}, p.has_dropout, "has_dropout");
+  if (p.has_dropout) check_dropout(state, a.dropout);
+  check_unused("random_values", a.random_values.data != nullptr, p.stores_random_values, "stores_random_values");
+  if (p.stores_random_values) {
+    check_row_by_key(state, "random_values", a.random_values, DataType::uint8, false, true);
+  }
+  check_unused("sink", a.sink != nullptr, p.has_sink, "has_sink");
+  if (p.has_sink) check_array(state, "sink", a.sink, "has_sink");
+}
+
+void check_backward_features(const ExecutorState& state, const CallArguments& a, Shape rows) {
+  const Problem& p = state.problem;
+  check_unused("dbias", a.dbias.data != nullptr, p.has_dbias, "has_dbias");
+  if (p.has_dbias) check_row_by_key(state, "dbias", a.dbias, p.dtype, true, true);
+  check_unused("dsink", a.dsink != nullptr, p.has_sink, "has_sink");
+  if (p.has_sink) check_array(state, "dsink", a.dsink, "has_sink");
+  check_unused("dlse", a.dlse.data != nullptr, p.has_dlse, "has_dlse");
+  if (p.has_dlse) check_tensor(state, "dlse", a.dlse, DataType::fp32, rows, false);
 }
 
 void check_tensors(const ExecutorState& state, const CallArguments& a, bool backward) {
@@ -168,14 +262,15 @@ void check_tensors(const ExecutorState& state, const CallArguments& a, bool back
   check_tensor(state, "v", a.v, p.dtype, v, false);
   check_tensor(state, "o", a.o, p.dtype, o, !backward);
   check_tensor(state, "lse", a.lse, DataType::fp32, rows, !backward);
+  check_forward_features(state, a);
   if (!backward) return;
   check_tensor(state, "dout", a.dout, p.dtype, o, false);
-  const bool has_d = !state.spec.writes_dq_directly;
-  if (has_d) check_tensor(state, "d", a.d, DataType::fp32, rows, true);
+  if (state.has_d) check_tensor(state, "d", a.d, DataType::fp32, rows, true);
   check_tensor(state, "dq", a.dq, p.dtype, q, true);
   check_tensor(state, "dk", a.dk, p.dtype, k, true);
   check_tensor(state, "dv", a.dv, p.dtype, v, true);
-  check_distinct_outputs(a, has_d);
+  check_backward_features(state, a, rows);
+  check_distinct_outputs(a, state.has_d);
   if (!(a.scale > 0.0F) || a.scale > 3.4e38F) {
     refuse(fmt::format("scale is {}; it must be positive and finite", a.scale));
   }

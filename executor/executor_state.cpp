@@ -24,6 +24,14 @@ TensorRef tensor_ref(const TensorView& view) {
   return {view.data, view.stride_batch, view.stride_seqlen, view.stride_nhead};
 }
 
+/// Broadcast axes have stride 0.
+TensorRef broadcast_ref(const TensorView& view) {
+  TensorRef ref = tensor_ref(view);
+  if (view.batch == 1) ref.stride_batch = 0;
+  if (view.nhead == 1) ref.stride_nhead = 0;
+  return ref;
+}
+
 bool has_role(const KernelEntry& entry, KernelRole role, const KernelParams& params, const DeviceTraits& traits) {
   KernelLaunch launch;
   return entry.form_launch(role, traits, params, launch);
@@ -54,6 +62,7 @@ ExecutorState::ExecutorState(const Problem& given, ExecutorOptions given_options
       workspace_bytes(workspace_size(spec, problem)),
       packs_lengths(!spec.writes_dq_directly &&
                     (problem.is_group_mode || problem.logical_lengths != LogicalLengths::none)),
+      has_d(!spec.writes_dq_directly || problem.has_dbias || problem.has_sink),
       has_prepare_kernel(has_role(choice.entry(), KernelRole::prepare, kernel_params({}), traits)),
       pool(StagingPool::of_device(traits.device)) {
   pool.collect();
@@ -95,6 +104,18 @@ KernelParams ExecutorState::kernel_params(const CallArguments& arguments) const 
   params.dk = tensor_ref(arguments.dk);
   params.dv = tensor_ref(arguments.dv);
   params.lengths = arguments.lengths;
+  params.bias = broadcast_ref(arguments.bias);
+  params.dbias = broadcast_ref(arguments.dbias);
+  params.dbias_batch = arguments.dbias.batch;
+  params.dbias_nhead = arguments.dbias.nhead;
+  params.alibi_slopes = arguments.alibi_slopes;
+  params.alibi_stride_batch = arguments.alibi_stride_batch;
+  params.random_values = tensor_ref(arguments.random_values);
+  params.dlse = tensor_ref(arguments.dlse);
+  params.sink = arguments.sink;
+  params.dsink = arguments.dsink;
+  params.dropout = arguments.dropout;
+  params.softcap = arguments.softcap;
   params.status = arguments.status.shared().get();
   params.max_splits = spec.max_splits;
   if (!spec.writes_dq_directly && arguments.workspace != nullptr) {
@@ -179,6 +200,8 @@ void ExecutorState::build_node_list(const CallArguments& arguments, const Buildi
   add_kernel(NodeKind::dot_do_o, KernelRole::dot_do_o, params, list);
   add_kernel(NodeKind::dq_dk_dv, KernelRole::dq_dk_dv, params, list);
   add_kernel(NodeKind::convert_dq, KernelRole::convert_dq, params, list);
+  if (problem.has_dbias) add_kernel(NodeKind::dbias, KernelRole::dbias, params, list);
+  if (problem.has_sink) add_kernel(NodeKind::dsink, KernelRole::dsink, params, list);
 }
 
 }  // namespace fmhax::detail

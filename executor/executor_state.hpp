@@ -32,6 +32,8 @@ class ExecutorState {
   const std::int64_t workspace_bytes;  ///< for the capacity
   /// The kernels read metadata, and they are made from lengths in device memory.
   const bool packs_lengths;
+  /// Calls use d.
+  const bool has_d;
   const bool has_prepare_kernel;
   StagingPool& pool;
 

@@ -15,8 +15,8 @@ void restore_dependencies() noexcept { dropped_dependencies.fill(0); }
 
 const char* to_string(NodeKind kind) noexcept {
   static constexpr std::array<const char*, kNodeKinds> kNames = {
-      "fetch_q",     "fetch_k", "fetch_logical_q", "fetch_logical_k", "pack",     "upload",
-      "set_nsplits", "zero",    "prepare",         "dot_do_o",        "dq_dk_dv", "convert_dq"};
+      "fetch_q", "fetch_k", "fetch_logical_q", "fetch_logical_k", "pack",       "upload", "set_nsplits",
+      "zero",    "prepare", "dot_do_o",        "dq_dk_dv",        "convert_dq", "dbias",  "dsink"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -39,6 +39,9 @@ NodeSet direct_dependencies(NodeKind kind) noexcept {
       return node_set(NodeKind::upload, NodeKind::set_nsplits, NodeKind::zero, NodeKind::prepare, NodeKind::dot_do_o);
     case NodeKind::convert_dq:
       return node_set(NodeKind::dq_dk_dv);
+    case NodeKind::dbias:
+    case NodeKind::dsink:
+      return node_set(NodeKind::upload, NodeKind::set_nsplits, NodeKind::prepare, NodeKind::dot_do_o);
   }
   return 0;
 }

@@ -27,9 +27,11 @@ enum class NodeKind : std::uint8_t {
   prepare,  ///< MetadataPath::device: all of the above in one kernel
   dot_do_o,
   dq_dk_dv,
-  convert_dq
+  convert_dq,
+  dbias,
+  dsink
 };
-inline constexpr std::size_t kNodeKinds = 12;
+inline constexpr std::size_t kNodeKinds = 14;
 
 const char* to_string(NodeKind kind) noexcept;
 
@@ -105,7 +107,7 @@ class NodeList {
   Node& append(NodeKind kind);
   NodeSet present_dependencies(NodeKind kind) const noexcept;
 
-  static constexpr std::size_t kMaxKernels = 4;
+  static constexpr std::size_t kMaxKernels = 6;
   std::array<Node, kNodeKinds> nodes_{};
   std::array<KernelLaunch, kMaxKernels> launches_;
   std::size_t count_ = 0;

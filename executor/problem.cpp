@@ -62,6 +62,10 @@ void validate(const Problem& p) {
   check_range("mask.window_right", p.mask.window_right, -1, kMaxCount);
   check_enum("logical_lengths", p.logical_lengths, LogicalLengths::cumulative, "none, per_sequence, cumulative");
   check_enum("bias", p.bias, BiasKind::alibi, "none, elementwise, alibi");
+  check_enum("alibi_form", p.alibi_form, AlibiForm::column, "distance_top_left, distance_bottom_right, column");
+  if (p.alibi_form != AlibiForm::distance_top_left && p.bias != BiasKind::alibi) {
+    refuse("alibi_form", static_cast<std::int32_t>(p.alibi_form), "0 (distance_top_left) unless bias is alibi");
+  }
   if (p.has_dbias && p.bias != BiasKind::elementwise) {
     refuse("has_dbias", true, "false unless bias is elementwise");
   }
@@ -78,6 +82,8 @@ const char* to_string(DataType dtype) noexcept {
       return "fp16";
     case DataType::bf16:
       return "bf16";
+    case DataType::uint8:
+      return "uint8";
   }
   return "unknown_dtype";
 }
@@ -99,7 +105,11 @@ std::string to_string(const Problem& p) {
   if (p.logical_lengths == LogicalLengths::per_sequence) text += " seqlen";
   if (p.logical_lengths == LogicalLengths::cumulative) text += " cu_seqlen";
   if (p.bias == BiasKind::elementwise) text += " bias";
-  if (p.bias == BiasKind::alibi) text += " alibi";
+  if (p.bias == BiasKind::alibi) {
+    text += p.alibi_form == AlibiForm::column                  ? " alibi:column"
+            : p.alibi_form == AlibiForm::distance_bottom_right ? " alibi:bottom-right"
+                                                               : " alibi";
+  }
   if (p.has_dbias) text += " dbias";
   if (p.has_dropout) text += " dropout";
   if (p.stores_random_values) text += " random_values";

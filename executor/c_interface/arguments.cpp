@@ -4,7 +4,7 @@
 namespace fmhax::c_interface {
 namespace {
 
-static_assert(sizeof(fmhax_call_arguments) == offsetof(fmhax_call_arguments, status) + sizeof(void*));
+static_assert(sizeof(fmhax_call_arguments) == offsetof(fmhax_call_arguments, dropout_offset_pointer) + sizeof(void*));
 static_assert(sizeof(fmhax_tensor) == sizeof(TensorView), "the views have the same fields");
 
 TensorView view_from(const fmhax_tensor& c) {
@@ -32,7 +32,8 @@ fmhax_call_arguments defaults<fmhax_call_arguments>() {
   const CallArguments cpp;
   fmhax_call_arguments c{};
   c.scale = cpp.scale;
-  for (fmhax_tensor* tensor : {&c.q, &c.k, &c.v, &c.o, &c.dout, &c.lse, &c.d, &c.dq, &c.dk, &c.dv}) {
+  for (fmhax_tensor* tensor : {&c.q, &c.k, &c.v, &c.o, &c.dout, &c.lse, &c.d, &c.dq, &c.dk, &c.dv, &c.bias, &c.dbias,
+                               &c.random_values, &c.dlse}) {
     *tensor = to_c(TensorView{});
   }
   return c;
@@ -56,6 +57,17 @@ CallArguments arguments_from(const fmhax_call_arguments* given) {
   a.workspace = c.workspace;
   a.workspace_bytes = c.workspace_bytes;
   if (c.status != nullptr) a.status = c.status->buffer;
+  a.bias = view_from(c.bias);
+  a.dbias = view_from(c.dbias);
+  a.random_values = view_from(c.random_values);
+  a.dlse = view_from(c.dlse);
+  a.alibi_slopes = c.alibi_slopes;
+  a.alibi_stride_batch = c.alibi_stride_batch;
+  a.sink = c.sink;
+  a.dsink = c.dsink;
+  a.softcap = c.softcap;
+  a.dropout = {c.dropout_probability, c.dropout_seed, c.dropout_offset, c.dropout_seed_pointer,
+               c.dropout_offset_pointer};
   return a;
 }
 

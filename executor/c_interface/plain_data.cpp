@@ -6,6 +6,7 @@ namespace {
 static_assert(FMHAX_DATA_TYPE_FP32 == static_cast<int>(DataType::fp32));
 static_assert(FMHAX_DATA_TYPE_FP16 == static_cast<int>(DataType::fp16));
 static_assert(FMHAX_DATA_TYPE_BF16 == static_cast<int>(DataType::bf16));
+static_assert(FMHAX_DATA_TYPE_UINT8 == static_cast<int>(DataType::uint8));
 static_assert(FMHAX_MASK_ALIGNMENT_TOP_LEFT == static_cast<int>(MaskAlignment::top_left));
 static_assert(FMHAX_MASK_ALIGNMENT_BOTTOM_RIGHT == static_cast<int>(MaskAlignment::bottom_right));
 static_assert(FMHAX_LOGICAL_LENGTHS_NONE == static_cast<int>(LogicalLengths::none));
@@ -14,6 +15,9 @@ static_assert(FMHAX_LOGICAL_LENGTHS_CUMULATIVE == static_cast<int>(LogicalLength
 static_assert(FMHAX_BIAS_NONE == static_cast<int>(BiasKind::none));
 static_assert(FMHAX_BIAS_ELEMENTWISE == static_cast<int>(BiasKind::elementwise));
 static_assert(FMHAX_BIAS_ALIBI == static_cast<int>(BiasKind::alibi));
+static_assert(FMHAX_ALIBI_DISTANCE_TOP_LEFT == static_cast<int>(AlibiForm::distance_top_left));
+static_assert(FMHAX_ALIBI_DISTANCE_BOTTOM_RIGHT == static_cast<int>(AlibiForm::distance_bottom_right));
+static_assert(FMHAX_ALIBI_COLUMN == static_cast<int>(AlibiForm::column));
 static_assert(FMHAX_STATUS_OK == static_cast<int>(StatusCode::ok));
 static_assert(FMHAX_STATUS_FIRST_NOT_ZERO == static_cast<int>(StatusCode::first_not_zero));
 static_assert(FMHAX_STATUS_DECREASING == static_cast<int>(StatusCode::decreasing));
@@ -25,7 +29,7 @@ static_assert(FMHAX_SIDE_Q == static_cast<int>(SequenceSide::q));
 static_assert(FMHAX_SIDE_K == static_cast<int>(SequenceSide::k));
 
 // No padding at the end, where an old program's garbage could become the value of a new field.
-static_assert(sizeof(fmhax_problem) == offsetof(fmhax_problem, has_dlse) + sizeof(std::int32_t));
+static_assert(sizeof(fmhax_problem) == offsetof(fmhax_problem, reserved) + sizeof(std::int32_t));
 static_assert(sizeof(fmhax_sequence_lengths) == offsetof(fmhax_sequence_lengths, cu_seqlen_k) + sizeof(void*));
 static_assert(sizeof(fmhax_call_status) == offsetof(fmhax_call_status, checks) + sizeof(std::int64_t));
 static_assert(sizeof(fmhax_workspace_spec) == offsetof(fmhax_workspace_spec, max_splits) + sizeof(std::int64_t));
@@ -73,6 +77,10 @@ Problem problem_from(const fmhax_problem* given) {
   p.has_sink = c.has_sink != 0;
   p.has_softcap = c.has_softcap != 0;
   p.has_dlse = c.has_dlse != 0;
+  p.alibi_form = static_cast<AlibiForm>(c.alibi_form);
+  if (c.reserved != 0) {
+    throw Error(ErrorCode::invalid_argument, "problem.reserved is " + std::to_string(c.reserved) + ", but must be 0");
+  }
   return p;
 }
 
@@ -99,6 +107,7 @@ fmhax_problem to_c(const Problem& p) {
   c.has_sink = p.has_sink;
   c.has_softcap = p.has_softcap;
   c.has_dlse = p.has_dlse;
+  c.alibi_form = static_cast<std::int32_t>(p.alibi_form);
   return c;
 }
 

@@ -75,6 +75,22 @@ typedef struct fmhax_call_arguments {
   void* workspace;                        ///< may be null when none is needed or a workspace_alloc is set
   int64_t workspace_bytes;
   fmhax_status_buffer* status;  ///< optional; enqueued work keeps what it refers to
+
+  // Features: what the problem doesn't have must keep its default. fmhax::CallArguments says more.
+  fmhax_tensor bias;           ///< [batch or 1, seqlen_q, nhead_q or 1, seqlen_k], the problem's type; hdim is the key
+  fmhax_tensor dbias;          ///< of that form, with broadcast axes of its own
+  fmhax_tensor random_values;  ///< uint8, of that form without broadcast axes
+  fmhax_tensor dlse;           ///< fp32, as lse
+  const float* alibi_slopes;   ///< [nhead_q], or [batch, nhead_q] when alibi_stride_batch is not 0
+  int64_t alibi_stride_batch;
+  const float* sink;  ///< [nhead_q]
+  float* dsink;       ///< [nhead_q]
+  float softcap;      ///< positive
+  float dropout_probability;
+  uint64_t dropout_seed;
+  uint64_t dropout_offset;
+  const uint64_t* dropout_seed_pointer;    ///< device memory, read when the kernels run; null: dropout_seed
+  const uint64_t* dropout_offset_pointer;  ///< device memory, read when the kernels run; null: dropout_offset
 } fmhax_call_arguments;
 
 /// Defaults: scale 1, no tensors.

@@ -59,14 +59,16 @@ struct TensorView {
 /// Everything that may differ from call to call. All pointers are device pointers of the stream's device
 /// and must stay valid until the enqueued work (for a graph: its last replay) is over.
 struct CallArguments {
-  float scale = 1.0F;         ///< softmax scale, usually 1 / sqrt(hdim_q)
-  TensorView q;               ///< [batch, seqlen_q, nhead_q, hdim_q]
-  TensorView k;               ///< [batch, seqlen_k, nhead_k, hdim_q]
-  TensorView v;               ///< [batch, seqlen_k, nhead_k, hdim_v]
-  TensorView o;               ///< [batch, seqlen_q, nhead_q, hdim_v]; written by enqueue_forward
-  TensorView dout;            ///< as o
-  TensorView lse;             ///< fp32 [batch, seqlen_q, nhead_q, 1], natural log; written by enqueue_forward
-  TensorView d;               ///< scratch, fp32, as lse; receives rowsum(dout * o)
+  float scale = 1.0F;  ///< softmax scale, usually 1 / sqrt(hdim_q)
+  TensorView q;        ///< [batch, seqlen_q, nhead_q, hdim_q]
+  TensorView k;        ///< [batch, seqlen_k, nhead_k, hdim_q]
+  TensorView v;        ///< [batch, seqlen_k, nhead_k, hdim_v]
+  TensorView o;        ///< [batch, seqlen_q, nhead_q, hdim_v]; written by enqueue_forward
+  TensorView dout;     ///< as o
+  TensorView lse;      ///< fp32 [batch, seqlen_q, nhead_q, 1], natural log; written by enqueue_forward
+  /// Scratch, fp32, as lse; receives rowsum(dout * o), minus dlse. Kernels that write dq directly need it with dbias or
+  /// sink alone.
+  TensorView d;
   TensorView dq;              ///< as q; every row is written, rows of no sequence with zero
   TensorView dk;              ///< as k
   TensorView dv;              ///< as v
@@ -75,6 +77,26 @@ struct CallArguments {
   std::int64_t workspace_bytes = 0;
   /// Where the call reports sequence lengths that were refused on the way; may be empty.
   StatusBuffer status;
+
+  // Features. What the problem doesn't have must be left as it is.
+
+  /// Elementwise bias [batch or 1, seqlen_q, nhead_q or 1, seqlen_k] of the problem's type: seqlen counts query rows,
+  /// hdim counts keys and is contiguous; axes of size 1 are broadcast. Group mode: [1, total_q, nhead_q or 1,
+  /// max_seqlen_k], rows packed as in q, keys counted within their sequence.
+  TensorView bias{};
+  /// The bias's gradient, of that form but with broadcast axes of its own, over which it is the sum. Every element is
+  /// written, with zero where no row sees a key.
+  TensorView dbias{};
+  const float* alibi_slopes = nullptr;  ///< [nhead_q], or [batch, nhead_q] when alibi_stride_batch is not 0
+  std::int64_t alibi_stride_batch = 0;  ///< elements; 0: one slope a head
+  float softcap = 0.0F;                 ///< positive
+  DropoutArguments dropout{};           ///< philox.hpp says which bits it draws
+  /// uint8, of the bias's form without broadcast axes: dropout's bytes, written by enqueue and enqueue_forward for
+  /// every pair of a real row and a real key, masked or not.
+  TensorView random_values{};
+  const float* sink = nullptr;  ///< [nhead_q]: one more logit of each row's softmax, counted in lse
+  float* dsink = nullptr;       ///< [nhead_q]: its gradient
+  TensorView dlse{};            ///< fp32, as lse: the loss's gradient by lse
 
   friend bool operator==(const CallArguments&, const CallArguments&) = default;
 };

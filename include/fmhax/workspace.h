@@ -64,7 +64,12 @@ const char* fmhax_error_code_name(fmhax_error_code code);
 // Problem -------------------------------------------------------------------------------------------------------------
 
 /// Values of fmhax::DataType.
-enum { FMHAX_DATA_TYPE_FP32 = 0, FMHAX_DATA_TYPE_FP16 = 1, FMHAX_DATA_TYPE_BF16 = 2 };
+enum {
+  FMHAX_DATA_TYPE_FP32 = 0,
+  FMHAX_DATA_TYPE_FP16 = 1,
+  FMHAX_DATA_TYPE_BF16 = 2,
+  FMHAX_DATA_TYPE_UINT8 = 3  ///< random values alone
+};
 /// Values of fmhax::MaskAlignment.
 enum { FMHAX_MASK_ALIGNMENT_TOP_LEFT = 0, FMHAX_MASK_ALIGNMENT_BOTTOM_RIGHT = 1 };
 /// Values of fmhax::LogicalLengths.
@@ -75,6 +80,12 @@ enum {
 };
 /// Values of fmhax::BiasKind.
 enum { FMHAX_BIAS_NONE = 0, FMHAX_BIAS_ELEMENTWISE = 1, FMHAX_BIAS_ALIBI = 2 };
+/// Values of fmhax::AlibiForm: what is added to the logit of query row i and key j.
+enum {
+  FMHAX_ALIBI_DISTANCE_TOP_LEFT = 0,      ///< -slope * |i - j|
+  FMHAX_ALIBI_DISTANCE_BOTTOM_RIGHT = 1,  ///< -slope * |i + seqlen_k - seqlen_q - j|
+  FMHAX_ALIBI_COLUMN = 2                  ///< slope * j
+};
 
 /// Query row i sees key j when j >= i + offset - window_left and j <= i + offset + window_right, each unbounded when
 /// -1; offset is 0 (top-left) or seqlen_k - seqlen_q (bottom-right). No mask is {.., -1, -1}, causal {.., -1, 0}.
@@ -108,6 +119,8 @@ typedef struct fmhax_problem {
   int32_t has_sink;
   int32_t has_softcap;
   int32_t has_dlse;
+  int32_t alibi_form;
+  int32_t reserved;  ///< 0
 } fmhax_problem;
 
 /// Defaults: bf16, batch mode, no mask, every count 0.

@@ -200,6 +200,8 @@ hiphost::KernelDeclaration declaration(KernelRole role, bool writes_dq_directly)
     case KernelRole::prepare:
       return {"prepare", prepare_ranges, true};
     case KernelRole::convert_dq:
+    case KernelRole::dbias:
+    case KernelRole::dsink:
       break;
   }
   return {"convert_dq", convert_dq_ranges, true};

@@ -156,6 +156,9 @@ bool form_launch(KernelRole role, const DeviceTraits& traits, const KernelParams
     case KernelRole::prepare:
       if constexpr (kConfig == Config::direct) return false;
       return form_prepare(planned_spec<kConfig>(params, traits), traits, params, launch);
+    case KernelRole::dbias:
+    case KernelRole::dsink:
+      return false;
   }
   return false;
 }

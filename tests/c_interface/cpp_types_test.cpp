@@ -139,6 +139,11 @@ TEST_CASE("every field of a problem arrives") {
   check_flag(&fmhax_problem::has_sink, &fmhax::Problem::has_sink);
   check_flag(&fmhax_problem::has_softcap, &fmhax::Problem::has_softcap);
   check_flag(&fmhax_problem::has_dlse, &fmhax::Problem::has_dlse);
+  c.bias = FMHAX_BIAS_ALIBI;
+  cpp.bias = fmhax::BiasKind::alibi;
+  c.alibi_form = FMHAX_ALIBI_DISTANCE_BOTTOM_RIGHT;
+  cpp.alibi_form = fmhax::AlibiForm::distance_bottom_right;
+  check();
 }
 
 TEST_CASE("an executor's spec and sizes are those of the C++ executor, whatever kernel is chosen") {

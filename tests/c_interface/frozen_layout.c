@@ -14,12 +14,15 @@ _Static_assert(sizeof(void*) != 8 || (sizeof(fmhax_mask) == 24 && sizeof(fmhax_t
 FROZEN(fmhax_problem, batch, 16);
 FROZEN(fmhax_problem, mask, 88);
 FROZEN(fmhax_problem, has_dlse, 140);
+FROZEN(fmhax_problem, alibi_form, 144);
 FROZEN(fmhax_sequence_lengths, seqstart_q, 8);
 FROZEN(fmhax_sequence_lengths, cu_seqlen_k, 48);
 FROZEN(fmhax_call_arguments, q, 8);
 FROZEN(fmhax_call_arguments, dv, 728);
 FROZEN(fmhax_call_arguments, lengths, 808);
 FROZEN(fmhax_call_arguments, status, 832);
+FROZEN(fmhax_call_arguments, bias, 840);
+FROZEN(fmhax_call_arguments, dropout_offset_pointer, 1224);
 FROZEN(fmhax_call_status, sequence, 16);
 FROZEN(fmhax_call_status, checks, 40);
 FROZEN(fmhax_workspace_spec, kN0, 8);

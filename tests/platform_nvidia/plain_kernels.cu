@@ -25,6 +25,7 @@ __device__ float load(const TensorRef& tensor, DataType dtype, std::int64_t at) 
     case DataType::bf16:
       return __bfloat162float(static_cast<const __nv_bfloat16*>(tensor.data)[at]);
     case DataType::fp32:
+    case DataType::uint8:
       break;
   }
   return static_cast<const float*>(tensor.data)[at];
@@ -39,6 +40,7 @@ __device__ void store(const TensorRef& tensor, DataType dtype, std::int64_t at, 
       static_cast<__nv_bfloat16*>(tensor.data)[at] = __float2bfloat16_rn(value);
       return;
     case DataType::fp32:
+    case DataType::uint8:
       break;
   }
   static_cast<float*>(tensor.data)[at] = value;
@@ -394,6 +396,9 @@ bool form_launch(KernelRole role, const DeviceTraits& traits, const KernelParams
       return !kIsDirect && launch_of(reinterpret_cast<const void*>(dot_do_o_kernel), q_jobs, params, launch);
     case KernelRole::convert_dq:
       return !kIsDirect && launch_of(reinterpret_cast<const void*>(convert_dq_kernel), q_jobs, params, launch);
+    case KernelRole::dbias:
+    case KernelRole::dsink:
+      return false;
     case KernelRole::prepare:
       break;
   }

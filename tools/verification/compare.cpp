@@ -102,6 +102,7 @@ double tolerance_for(const Problem& problem, double largest_logit) {
     case DataType::bf16:
       return 1e-2;
     case DataType::fp32:
+    case DataType::uint8:
       break;
   }
   const double roundings = 2 + std::sqrt(static_cast<double>(problem.hdim_q));

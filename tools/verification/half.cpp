@@ -64,6 +64,8 @@ double round_to(DataType dtype, double value) {
       return from_fp16_bits(to_fp16_bits(value));
     case DataType::bf16:
       return from_bf16_bits(to_bf16_bits(value));
+    case DataType::uint8:
+      return std::nearbyint(value);
     case DataType::fp32:
       break;
   }
@@ -75,6 +77,8 @@ void store_element(DataType dtype, void* array, std::int64_t index, double value
   if (dtype == DataType::fp32) {
     const auto element = static_cast<float>(value);
     std::memcpy(bytes, &element, sizeof(element));
+  } else if (dtype == DataType::uint8) {
+    *bytes = static_cast<unsigned char>(value);
   } else {
     const std::uint16_t element = dtype == DataType::fp16 ? to_fp16_bits(value) : to_bf16_bits(value);
     std::memcpy(bytes, &element, sizeof(element));
@@ -88,6 +92,7 @@ double load_element(DataType dtype, const void* array, std::int64_t index) {
     std::memcpy(&element, bytes, sizeof(element));
     return static_cast<double>(element);
   }
+  if (dtype == DataType::uint8) return *bytes;
   std::uint16_t element = 0;
   std::memcpy(&element, bytes, sizeof(element));
   return dtype == DataType::fp16 ? from_fp16_bits(element) : from_bf16_bits(element);

@@ -13,13 +13,22 @@ namespace fmhax {
 
 /// What a kernel does in a call.
 enum class KernelRole : std::int32_t {
-  forward = 0,     ///< o and lse from q, k, v (optional; for samples and tests)
-  dot_do_o = 1,    ///< d = rowsum(dout * o); may run before the metadata exist, so it does not read them
-  dq_dk_dv = 2,    ///< the gradients; writes every row of dk and dv, and of dq when it writes dq directly
+  forward = 0,  ///< o and lse from q, k, v (optional; for samples and tests)
+  /// d = rowsum(dout * o), minus dlse; may run before the metadata exist, so it does not read them. Kernels that write
+  /// dq directly need it with dbias and sink alone.
+  dot_do_o = 1,
+  /// The gradients; writes every row of dk and dv, of dq when it writes dq directly, and the random values.
+  dq_dk_dv = 2,
   convert_dq = 3,  ///< sums the splits in order, scales, casts; writes every row of dq
   /// Packs the metadata from device memory, zeroes dq_acc where params.zero_dq_acc says so, and reports the lengths'
   /// status: what pack_workspace_host() does, bit for bit (optional; for MetadataPath::device).
-  prepare = 4
+  prepare = 4,
+  /// Writes all of dbias, zero where no visible pair of a row and a key contributes; after dot_do_o and the metadata,
+  /// beside dq_dk_dv. Sums run in an order that depends on the lengths alone. NaN in a refused call, which kernels that
+  /// write dq directly find out by checking the lengths, the others by nsplits.
+  dbias = 5,
+  /// dsink[h] = -sum over sequences and rows of exp(sink[h] - lse) * d; otherwise as dbias.
+  dsink = 6
 };
 inline constexpr KernelRole kKernelRoles[] = {KernelRole::forward, KernelRole::dot_do_o, KernelRole::dq_dk_dv,
                                               KernelRole::convert_dq, KernelRole::prepare};
@@ -49,7 +58,7 @@ struct KernelLaunch {
 /// One selectable set of kernels. All functions are pure and thread-safe and must not throw; none of
 /// them calls the HIP API except to name a kernel function.
 struct KernelEntry {
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   std::uint32_t version = kVersion;
   const char* name = nullptr;  ///< unique, e.g. "cpu-avx512-bf16-64x128"; spells out the configuration

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "fmhax/contract/philox.hpp"
 #include "fmhax/contract/problem.hpp"
 
 namespace fmhax {
@@ -62,6 +63,21 @@ struct KernelParams {
   TensorRef d{};    ///< fp32, shaped as lse: rowsum(dout * o), written by dot_do_o
   TensorRef dq{}, dk{}, dv{};
   SequenceLengths lengths{};
+  // Features; null or zero where the problem doesn't have them.
+  /// Elementwise, problem.dtype [batch, seqlen_q, nhead_q, seqlen_k]: s is the query row as in q, d the key's index in
+  /// its sequence. Strides of broadcast axes are 0.
+  TensorRef bias{};
+  TensorRef dbias{};             ///< as bias but for broadcast axes of its own
+  std::int64_t dbias_batch = 0;  ///< dbias's sizes: the sums run over the axes of size 1 (group mode: batch is 1, each
+  std::int64_t dbias_nhead = 0;  ///< row belongs to one sequence)
+  const float* alibi_slopes = nullptr;  ///< slope of (b, h) at alibi_slopes[b * alibi_stride_batch + h]
+  std::int64_t alibi_stride_batch = 0;  ///< 0: one slope a head
+  TensorRef random_values{};            ///< uint8, indexed as bias
+  TensorRef dlse{};                     ///< fp32, as lse
+  const float* sink = nullptr;          ///< [nhead_q]
+  float* dsink = nullptr;               ///< [nhead_q]
+  DropoutArguments dropout{};
+  float softcap = 0.0F;
   // The workspace's parts, by WorkspaceSpec; all null for kernels that write dq directly.
   const std::int32_t* nsplits = nullptr;
   const std::int64_t* dq_acc_offsets = nullptr;  ///< group mode only

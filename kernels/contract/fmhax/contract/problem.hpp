@@ -7,11 +7,18 @@
 
 namespace fmhax {
 
-/// Element type of q, k, v, o, dout, dq, dk, dv. Accumulation, LSE and D are always fp32.
-enum class DataType : std::int32_t { fp32 = 0, fp16 = 1, bf16 = 2 };
+/// Element type of q, k, v, o, dout, bias, dq, dk, dv, dbias (not uint8). Accumulation, LSE and D are always fp32.
+enum class DataType : std::int32_t {
+  fp32 = 0,
+  fp16 = 1,
+  bf16 = 2,
+  uint8 = 3  ///< dropout's random values alone
+};
 
 /// Bytes of one element.
-constexpr std::int64_t element_size(DataType dtype) { return dtype == DataType::fp32 ? 4 : 2; }
+FMHAX_HOST_DEVICE constexpr std::int64_t element_size(DataType dtype) {
+  return dtype == DataType::fp32 ? 4 : (dtype == DataType::uint8 ? 1 : 2);
+}
 
 /// Where the diagonal of a mask starts when seqlen_q and seqlen_k differ.
 enum class MaskAlignment : std::int32_t {
@@ -47,7 +54,19 @@ enum class LogicalLengths : std::int32_t {
 };
 
 /// Additive bias on the logits.
-enum class BiasKind : std::int32_t { none = 0, elementwise = 1, alibi = 2 };
+enum class BiasKind : std::int32_t {
+  none = 0,
+  elementwise = 1,  ///< a tensor of the problem's type
+  alibi = 2         ///< a slope times a distance, see AlibiForm
+};
+
+/// What ALiBi adds to the logit of query row i and key j (within their sequence, logical lengths). The two distances
+/// agree with a mask of the same alignment; column differs from them, under a causal mask, by a constant of the row.
+enum class AlibiForm : std::int32_t {
+  distance_top_left = 0,      ///< -slope * |i - j|
+  distance_bottom_right = 1,  ///< -slope * |i + seqlen_k - seqlen_q - j|
+  column = 2                  ///< slope * j
+};
 
 /// One backward problem, or in group mode the capacity of one. Everything that selects a kernel or
 /// sizes a buffer is here; everything that may differ from call to call is in CallArguments.
@@ -67,12 +86,13 @@ struct Problem {
   Mask mask{};
   LogicalLengths logical_lengths = LogicalLengths::none;
   BiasKind bias = BiasKind::none;
-  bool has_dbias = false;
+  bool has_dbias = false;  ///< elementwise bias only
   bool has_dropout = false;
-  bool stores_random_values = false;
-  bool has_sink = false;
-  bool has_softcap = false;
-  bool has_dlse = false;  ///< the loss also depends on LSE
+  bool stores_random_values = false;  ///< dropout's random bytes are an output
+  bool has_sink = false;              ///< each head's softmax has one more logit, with no value; its gradient is wanted
+  bool has_softcap = false;           ///< S = softcap * tanh(scale * Q K^T / softcap), before any bias
+  bool has_dlse = false;              ///< the loss also depends on LSE
+  AlibiForm alibi_form = AlibiForm::distance_top_left;
 
   friend constexpr bool operator==(const Problem&, const Problem&) = default;
 };

@@ -107,6 +107,14 @@ FMHAX_HOST_DEVICE constexpr std::int64_t mask_offset(const Mask& mask, std::int6
   return mask.alignment == MaskAlignment::bottom_right ? seqlen_k - seqlen_q : 0;
 }
 
+/// What ALiBi multiplies with the slope, for query row `row` and key `key` of a sequence of these logical lengths.
+FMHAX_HOST_DEVICE constexpr std::int64_t alibi_distance(AlibiForm form, std::int64_t seqlen_q, std::int64_t seqlen_k,
+                                                        std::int64_t row, std::int64_t key) {
+  if (form == AlibiForm::column) return key;
+  const std::int64_t diagonal = row + (form == AlibiForm::distance_bottom_right ? seqlen_k - seqlen_q : 0);
+  return diagonal < key ? diagonal - key : key - diagonal;
+}
+
 /// Keys that query row i sees.
 FMHAX_HOST_DEVICE constexpr IndexRange visible_keys(const Mask& mask, std::int64_t seqlen_q, std::int64_t seqlen_k,
                                                     std::int64_t row) {
