@@ -20,6 +20,21 @@ const Problem& validated(const Problem& problem) {
   return problem;
 }
 
+ExecutorOptions validated(ExecutorOptions options) {
+  if (options.max_workspace_bytes < 0) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("options.max_workspace_bytes is {}, but must be 0 or more", options.max_workspace_bytes));
+  }
+  return options;
+}
+
+WorkspaceSpec planned_spec(const KernelEntry& entry, const Problem& problem, const DeviceTraits& traits,
+                           std::int64_t max_bytes) {
+  WorkspaceSpec spec = entry.workspace_spec(problem, traits);
+  if (max_bytes > 0) spec.max_splits = max_splits_within(spec, problem, max_bytes);
+  return spec;
+}
+
 TensorRef tensor_ref(const TensorView& view) {
   return {view.data, view.stride_batch, view.stride_seqlen, view.stride_nhead};
 }
@@ -53,10 +68,10 @@ DeviceTraits current_device_traits() {
 
 ExecutorState::ExecutorState(const Problem& given, ExecutorOptions given_options)
     : problem(validated(given)),
-      options(std::move(given_options)),
+      options(validated(std::move(given_options))),
       traits(current_device_traits()),
-      choice(choose_kernel(registered_kernels(), problem, traits, options.kernel)),
-      spec(choice.entry().workspace_spec(problem, traits)),
+      choice(choose_kernel(registered_kernels(), problem, traits, options.kernel, options.max_workspace_bytes)),
+      spec(planned_spec(choice.entry(), problem, traits, options.max_workspace_bytes)),
       staging(staging_layout(spec, problem)),
       metadata_bytes(workspace_host_size(spec, problem.batch)),
       workspace_bytes(workspace_size(spec, problem)),

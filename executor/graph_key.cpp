@@ -31,6 +31,7 @@ PlanKey::PlanKey(const ExecutorState& state)
       kernel(state.choice.entry().name),
       keepalive(state.options.keepalive),
       metadata_path(state.options.metadata_path),
+      max_splits(state.spec.max_splits),
       allocators(state.options.workspace_alloc || state.options.pinned_host_alloc ? &state : nullptr) {}
 
 std::size_t GraphKeyHash::operator()(const GraphKey& key) const noexcept {

@@ -17,6 +17,7 @@ struct PlanKey {
   std::string_view kernel;  ///< of a registered entry: lives as long as the process
   Keepalive keepalive;
   MetadataPath metadata_path;
+  std::int64_t max_splits;
   /// Null but for a plan with the caller's allocators, which can't be compared. A graph keeps its plan alive, so the
   /// address is not another plan's as long as the graph is there.
   const ExecutorState* allocators;

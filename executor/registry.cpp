@@ -8,6 +8,7 @@
 
 #include "fmhax/error.hpp"
 #include "fmhax/problem.hpp"
+#include "fmhax/workspace.hpp"
 
 /// Defined where the library's own kernels are linked in (fmhax::fmhax); absent in a host-only program.
 extern "C" __attribute__((weak)) const fmhax::KernelEntry* fmhax_builtin_kernels(std::size_t* count);
@@ -29,6 +30,15 @@ struct Registry {
 Registry& registry() {
   static Registry instance;
   return instance;
+}
+
+/// Empty when the entry's workspace can be made small enough.
+std::string too_large_a_workspace(const KernelEntry& entry, const Problem& problem, const DeviceTraits& traits,
+                                  std::int64_t max_bytes) {
+  if (max_bytes == 0) return {};
+  const std::int64_t least = least_workspace_size(entry.workspace_spec(problem, traits), problem);
+  if (least <= max_bytes) return {};
+  return fmt::format("its workspace takes at least {} bytes, but max_workspace_bytes is {}", least, max_bytes);
 }
 
 void check_entry(const KernelEntry& entry) {
@@ -65,7 +75,7 @@ std::vector<KernelEntry> registered_kernels() {
 }
 
 KernelChoice choose_kernel(const std::vector<KernelEntry>& entries, const Problem& problem, const DeviceTraits& traits,
-                           const std::string& name) {
+                           const std::string& name, std::int64_t max_workspace_bytes) {
   KernelChoice choice;
   std::string reasons;
   bool found = false;
@@ -78,6 +88,7 @@ KernelChoice choose_kernel(const std::vector<KernelEntry>& entries, const Proble
       candidate.unsupported_reason = fmt::format("not the requested kernel '{}'", name);
     } else {
       candidate.rank = entry.rank(problem, traits);
+      candidate.unsupported_reason = too_large_a_workspace(entry, problem, traits, max_workspace_bytes);
     }
     const bool usable = candidate.unsupported_reason.empty();
     if (!usable) reasons += fmt::format("\n  {}: {}", entry.name, candidate.unsupported_reason);

@@ -267,6 +267,36 @@ std::int64_t workspace_size(const WorkspaceSpec& spec, const Problem& problem, c
       "the workspace's size", problem);
 }
 
+std::int64_t least_workspace_size(const WorkspaceSpec& spec, const Problem& problem) {
+  WorkspaceSpec bounded = spec;
+  bounded.max_splits = spec.can_bound_splits ? 1 : 0;
+  return workspace_size(bounded, problem);
+}
+
+std::int64_t max_splits_within(const WorkspaceSpec& spec, const Problem& problem, std::int64_t max_bytes) {
+  WorkspaceSpec bounded = spec;
+  const auto fits = [&](std::int64_t max_splits) {
+    bounded.max_splits = max_splits;
+    check_arguments(bounded, problem);
+    const Checked bytes =
+        host_size(bounded, problem.batch) + capacity_elements(bounded, problem) * bounded.acc_element_size;
+    return !bytes.overflow && bytes.value <= max_bytes;
+  };
+  if (fits(0)) return 0;
+  if (!spec.can_bound_splits || !fits(1)) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("the workspace takes at least {} bytes, but may take {}, for {}",
+                            least_workspace_size(spec, problem), max_bytes, to_string(problem)));
+  }
+  // More splits never take less; the bound of as many as the longest sequence has tiles is none.
+  std::int64_t largest = 1;
+  for (std::int64_t beyond = ceil_div(problem.max_seqlen_k, spec.kN0); beyond - largest > 1;) {
+    const std::int64_t middle = largest + (beyond - largest) / 2;
+    (fits(middle) ? largest : beyond) = middle;
+  }
+  return largest;
+}
+
 std::int64_t rectangular_workspace_size(const WorkspaceSpec& spec, const Problem& problem) {
   check_arguments(spec, problem);
   const Checked splits = splits_of(spec, problem, problem.max_seqlen_k);

@@ -10,7 +10,7 @@ static_assert(FMHAX_KEEPALIVE_HOST_FUNCTION == static_cast<int>(Keepalive::host_
 static_assert(FMHAX_METADATA_PATH_HOST == static_cast<int>(MetadataPath::host));
 static_assert(FMHAX_METADATA_PATH_DEVICE == static_cast<int>(MetadataPath::device));
 static_assert(sizeof(fmhax_executor_options) ==
-              offsetof(fmhax_executor_options, release_user) + sizeof(fmhax_executor_options::release_user));
+              offsetof(fmhax_executor_options, max_workspace_bytes) + sizeof(std::int64_t));
 
 /// An enumerator of two.
 template <class Enum>
@@ -73,6 +73,7 @@ ConvertedOptions options_from(const fmhax_executor_options* given) {
   options.keepalive = checked_enum("options.keepalive", c.keepalive, Keepalive::host_function, "event, host_function");
   options.metadata_path = checked_enum("options.metadata_path", c.metadata_path, MetadataPath::device, "host, device");
   if (c.kernel != nullptr) options.kernel = c.kernel;
+  options.max_workspace_bytes = c.max_workspace_bytes;
   const std::shared_ptr<const Callbacks> callbacks = converted.callbacks;
   if (c.workspace_alloc != nullptr) {
     options.workspace_alloc = [callbacks](std::size_t bytes, bool zero_init) {

@@ -150,6 +150,7 @@ WorkspaceSpec spec_from(const fmhax_workspace_spec* given) {
   spec.writes_dq_directly = c.writes_dq_directly != 0;
   spec.needs_zero_dq_acc = c.needs_zero_dq_acc != 0;
   spec.has_tile_list = c.has_tile_list != 0;
+  spec.can_bound_splits = c.can_bound_splits != 0;
   spec.max_splits = c.max_splits;
   return spec;
 }
@@ -165,6 +166,7 @@ fmhax_workspace_spec to_c(const WorkspaceSpec& spec) {
   c.writes_dq_directly = spec.writes_dq_directly;
   c.needs_zero_dq_acc = spec.needs_zero_dq_acc;
   c.has_tile_list = spec.has_tile_list;
+  c.can_bound_splits = spec.can_bound_splits;
   c.max_splits = spec.max_splits;
   return c;
 }

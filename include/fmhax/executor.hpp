@@ -35,6 +35,10 @@ struct ExecutorOptions {
   Keepalive keepalive = Keepalive::event;
   MetadataPath metadata_path = MetadataPath::host;
   std::string kernel;  ///< use this registered entry and no other; empty: the best one
+  /// A ceiling for workspace_size(), 0: none. Deterministic kernels that can then sum several key tiles in each split of
+  /// dq_acc, as few as the ceiling allows; others are not chosen when they need more. Another ceiling may give other
+  /// bits.
+  std::int64_t max_workspace_bytes = 0;
   /// Called once for each eager call whose arguments bring no workspace, and once for each graph or
   /// captured call. Returns `bytes` of device memory, 16-byte aligned, that stay valid until the enqueued
   /// work is over (for a graph: its last replay). With zero_init the memory must read as zero from this

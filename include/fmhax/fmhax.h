@@ -133,9 +133,11 @@ typedef struct fmhax_executor_options {
   /// Optional. Called once, when no callback can be called any more: executor and graphs are destroyed, pinned memory
   /// is given back. Not called when fmhax_executor_create fails.
   void (*release_user)(void* user);
+  /// A ceiling for the workspace's size, 0: none. Deterministic kernels then sum several key tiles in each split.
+  int64_t max_workspace_bytes;
 } fmhax_executor_options;
 
-/// Defaults: event, host, the best kernel, no callbacks.
+/// Defaults: event, host, the best kernel, no callbacks, no ceiling.
 fmhax_error_code fmhax_executor_options_init(fmhax_executor_options* options, size_t struct_size);
 
 /// Plans for the current device. `options` is optional.

@@ -30,9 +30,10 @@ struct KernelChoice {
   const KernelEntry& entry() const { return candidates[chosen].entry; }
 };
 
-/// Picks the entry of the highest rank that can run the problem; with `name` given, that one or none.
+/// Picks the entry of the highest rank that can run the problem; with `name` given, that one or none; with a ceiling
+/// for the workspace (0: none), one whose least_workspace_size() is not above it.
 /// A pure function of its arguments. Throws Error(unsupported) listing each entry's reason.
 KernelChoice choose_kernel(const std::vector<KernelEntry>& entries, const Problem& problem, const DeviceTraits& traits,
-                           const std::string& name = {});
+                           const std::string& name = {}, std::int64_t max_workspace_bytes = 0);
 
 }  // namespace fmhax

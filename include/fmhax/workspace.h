@@ -189,8 +189,9 @@ typedef struct fmhax_workspace_spec {
   int32_t is_persistent;
   int32_t writes_dq_directly;  ///< no workspace at all
   int32_t needs_zero_dq_acc;
-  int32_t has_tile_list;  ///< the metadata hold the order of blocks; without meaning in batch mode
-  int64_t max_splits;     ///< deterministic, not persistent: the most splits of one sequence; 0: no bound
+  int32_t has_tile_list;     ///< the metadata hold the order of blocks; without meaning in batch mode
+  int32_t can_bound_splits;  ///< the kernels work with any max_splits
+  int64_t max_splits;        ///< deterministic, not persistent: the most splits of one sequence; 0: no bound
 } fmhax_workspace_spec;
 
 /// Defaults: accumulator elements of 4 bytes, else 0.

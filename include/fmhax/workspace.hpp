@@ -29,6 +29,15 @@ std::int64_t workspace_size(const WorkspaceSpec& spec, const Problem& problem);
 std::int64_t workspace_size(const WorkspaceSpec& spec, const Problem& problem, const std::int32_t* seqstart_q,
                             const std::int32_t* seqstart_k);
 
+/// The least that workspace_size(spec, problem) can be made by bounding the splits: with max_splits = 1 where
+/// spec.can_bound_splits, else that size itself. Throws Error(overflow).
+std::int64_t least_workspace_size(const WorkspaceSpec& spec, const Problem& problem);
+
+/// The largest max_splits with which workspace_size(spec, problem) is at most max_bytes; 0, no bound, where none is
+/// needed. spec.max_splits itself is not read. Throws Error(unsupported), naming least_workspace_size(), where that is
+/// more.
+std::int64_t max_splits_within(const WorkspaceSpec& spec, const Problem& problem, std::int64_t max_bytes);
+
 /// What the rectangular layout [batch, nhead_q, nsplits, max_seqlen_q, hdim_q] would take, for comparison.
 std::int64_t rectangular_workspace_size(const WorkspaceSpec& spec, const Problem& problem);
 

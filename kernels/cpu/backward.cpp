@@ -54,24 +54,32 @@ void backward_general(const KernelParams& params, const TileOps& ops, Block bloc
   for (std::int64_t job = block.index; job < jobs; job += block.count) {
     const TileSlot slot = find_slot(p, params.lengths, SequenceSide::k, kN0, job / p.nhead_k);
     const SequenceRange k = sequence_range(p, params.lengths, SequenceSide::k, slot.sequence);
-    if (slot.tile * kN0 >= k.physical) continue;
+    const std::int64_t tiles = key_tiles(kN0, k.physical);
+    if (slot.tile >= tiles) continue;
     const SequenceRange q = sequence_range(p, params.lengths, SequenceSide::q, slot.sequence);
+    const bool has_own_splits = p.is_group_mode && p.is_deterministic;
     const SplitLayout splits =
-        splits_of(params, slot.sequence, params.nsplits[p.is_deterministic ? slot.sequence : 0], q.physical);
+        splits_of(params, slot.sequence, params.nsplits[has_own_splits ? slot.sequence : 0], q.physical);
+    // One block does the whole of a split: the one that meets its first tile.
+    const std::int64_t tiles_of_split = p.is_deterministic ? split_range(tiles, splits.nsplits, 0).end : 1;
+    if (slot.tile % tiles_of_split != 0) continue;
+    const std::int64_t split = p.is_deterministic ? slot.tile / tiles_of_split : 0;
     float* scratch = scratch_memory();
     const KeyTile shape{{}, {}, 0, p.hdim_q, p.hdim_v};
-    run_key_tile(
-        params, ops, scratch, {slot.sequence, job % p.nhead_k, slot.tile},
-        [&](std::int64_t head, IndexRange rows) { return stored_d(params, slot.sequence, q.start, head, rows); },
-        [&](std::int64_t head, IndexRange rows) {
-          const std::int64_t count = rows.end - rows.begin;
-          if (p.is_deterministic) {
-            ops.write_dq_acc(scratch, shape, count, splits.rows(head, slot.tile, rows.begin), false);
-          } else {
-            const RowLock lock(splits.rows(head, 0, rows.begin / kM0 * kM0));
-            ops.write_dq_acc(scratch, shape, count, splits.rows(head, 0, rows.begin), true);
-          }
-        });
+    for (std::int64_t tile = slot.tile; tile < std::min(slot.tile + tiles_of_split, tiles); ++tile) {
+      run_key_tile(
+          params, ops, scratch, {slot.sequence, job % p.nhead_k, tile},
+          [&](std::int64_t head, IndexRange rows) { return stored_d(params, slot.sequence, q.start, head, rows); },
+          [&](std::int64_t head, IndexRange rows) {
+            const std::int64_t count = rows.end - rows.begin;
+            if (p.is_deterministic) {
+              ops.write_dq_acc(scratch, shape, count, splits.rows(head, split, rows.begin), tile != slot.tile);
+            } else {
+              const RowLock lock(splits.rows(head, 0, rows.begin / kM0 * kM0));
+              ops.write_dq_acc(scratch, shape, count, splits.rows(head, 0, rows.begin), true);
+            }
+          });
+    }
   }
   fill_key_gradients(Fill::zero, params, tail_rows(p, params.lengths, SequenceSide::k), block);
 }

@@ -45,7 +45,7 @@ const char* unsupported_reason(const Problem& p, const DeviceTraits&) {
     case Config::persistent:
       return is_deterministic_batch ? nullptr : "only for deterministic batch mode";
     case Config::general:
-      return is_deterministic_batch ? "deterministic batch mode needs a persistent or direct kernel" : nullptr;
+      return nullptr;
   }
   return nullptr;
 }
@@ -71,6 +71,7 @@ WorkspaceSpec workspace_spec(const Problem& p, const DeviceTraits& traits) {
     spec.workers = workers_of(traits);
     spec.needs_zero_dq_acc = true;
   } else {
+    spec.can_bound_splits = true;
     // A key tile's own split is overwritten, but for the rows that don't see the tile.
     spec.needs_zero_dq_acc = !p.is_deterministic || !p.mask.is_none() || p.logical_lengths != LogicalLengths::none;
   }

@@ -178,6 +178,7 @@ TEST_CASE("an executor's spec and sizes are those of the C++ executor, whatever 
       CHECK((spec.writes_dq_directly != 0) == cpp_spec.writes_dq_directly);
       CHECK((spec.needs_zero_dq_acc != 0) == cpp_spec.needs_zero_dq_acc);
       CHECK((spec.has_tile_list != 0) == cpp_spec.has_tile_list);
+      CHECK((spec.can_bound_splits != 0) == cpp_spec.can_bound_splits);
       CHECK(spec.max_splits == cpp_spec.max_splits);
       std::int64_t from_executor = -1;
       std::int64_t from_spec = -1;
@@ -188,6 +189,34 @@ TEST_CASE("an executor's spec and sizes are those of the C++ executor, whatever 
       fmhax_executor_destroy(executor);
     }
   }
+}
+
+TEST_CASE("an executor's ceiling for the workspace is the C++ executor's") {
+  fmhax_problem c;
+  REQUIRE(fmhax_problem_init(&c, sizeof c) == FMHAX_OK);
+  fmhax::Problem cpp;
+  c.is_group_mode = c.is_deterministic = cpp.is_group_mode = cpp.is_deterministic = 1;
+  c.batch = cpp.batch = 1;
+  c.nhead_q = c.nhead_k = cpp.nhead_q = cpp.nhead_k = 1;
+  c.hdim_q = c.hdim_v = cpp.hdim_q = cpp.hdim_v = 64;
+  c.max_seqlen_q = c.total_q = cpp.max_seqlen_q = cpp.total_q = 100;
+  c.max_seqlen_k = c.total_k = cpp.max_seqlen_k = cpp.total_k = 2000;
+  fmhax::ExecutorOptions cpp_options;
+  cpp_options.max_workspace_bytes = fmhax::Executor(cpp).workspace_size() / 2;
+  fmhax_executor_options options;
+  REQUIRE(fmhax_executor_options_init(&options, sizeof options) == FMHAX_OK);
+  CHECK(options.max_workspace_bytes == 0);
+  options.max_workspace_bytes = cpp_options.max_workspace_bytes;
+  fmhax_executor* executor = nullptr;
+  REQUIRE(fmhax_executor_create(&c, &options, &executor) == FMHAX_OK);
+  fmhax_workspace_spec spec;
+  spec.struct_size = sizeof spec;
+  REQUIRE(fmhax_executor_workspace_spec(executor, &spec) == FMHAX_OK);
+  CHECK(spec.max_splits > 0);
+  CHECK(spec.max_splits == fmhax::Executor(cpp, cpp_options).workspace_spec().max_splits);
+  fmhax_executor_destroy(executor);
+  options.max_workspace_bytes = 1;
+  CHECK(fmhax_executor_create(&c, &options, &executor) == FMHAX_ERROR_UNSUPPORTED);
 }
 
 TEST_CASE("tensors are those of the C++ functions") {

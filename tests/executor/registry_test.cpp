@@ -66,6 +66,32 @@ TEST_CASE("a named kernel is taken whatever its rank, or refused with its reason
   CHECK(message_of_choice(entries, problem_with_hdim(64), "absent").find("absent") != std::string::npos);
 }
 
+TEST_CASE("a kernel whose workspace is above the ceiling gives way to one that can do with less") {
+  const auto with_spec = [](const char* name, std::int32_t (*its_rank)(const Problem&, const DeviceTraits&),
+                            WorkspaceSpec (*spec)(const Problem&, const DeviceTraits&)) {
+    KernelEntry e = entry(name, supported, its_rank);
+    e.workspace_spec = spec;
+    return e;
+  };
+  const std::vector<KernelEntry> entries{
+      with_spec("fixed", high_rank,
+                [](const Problem&, const DeviceTraits&) { return WorkspaceSpec{.kN0 = 16, .is_deterministic = true}; }),
+      with_spec("bounded", low_rank, [](const Problem&, const DeviceTraits&) {
+        return WorkspaceSpec{.kN0 = 16, .is_deterministic = true, .can_bound_splits = true};
+      })};
+  Problem problem = problem_with_hdim(8);
+  problem.is_deterministic = true;
+  problem.max_seqlen_k = 100;  // 7 splits of 32 bytes behind 16 of metadata
+  const auto chosen = [&](std::int64_t ceiling) {
+    return std::string(choose_kernel(entries, problem, {}, {}, ceiling).entry().name);
+  };
+  CHECK(chosen(0) == "fixed");
+  CHECK(chosen(16 + 7 * 32) == "fixed");
+  CHECK(chosen(16 + 7 * 32 - 1) == "bounded");
+  CHECK(chosen(16 + 32) == "bounded");
+  CHECK_THROWS_WITH_AS(choose_kernel(entries, problem, {}, {}, 47), doctest::Contains("at least 48 bytes"), Error);
+}
+
 TEST_CASE("without any kernel the error says so") {
   CHECK(message_of_choice({}, problem_with_hdim(64), "").find("no kernel is registered") != std::string::npos);
 }

@@ -134,6 +134,7 @@ TEST_CASE("specs say which kernels need zeroed accumulators, a workspace, worker
     CHECK(spec.writes_dq_directly == ends_with(name, "-direct"));
     CHECK(spec.is_persistent == ends_with(name, "-persistent"));
     CHECK(spec.workers == (spec.is_persistent ? 5 : 0));
+    CHECK(spec.can_bound_splits == ends_with(name, "-general"));
     if (!ends_with(name, "-general")) continue;
     CHECK(spec.needs_zero_dq_acc);
     p.is_group_mode = p.is_deterministic = true;

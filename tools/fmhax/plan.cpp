@@ -88,6 +88,7 @@ json to_json(const Executor& executor, const verification::Case& c) {
             {"writes_dq_directly", spec.writes_dq_directly},
             {"needs_zero_dq_acc", spec.needs_zero_dq_acc},
             {"has_tile_list", spec.has_tile_list},
+            {"can_bound_splits", spec.can_bound_splits},
             {"max_splits", spec.max_splits}}},
           {"nsplits", splits_of(executor, c)},
           {"workspace",

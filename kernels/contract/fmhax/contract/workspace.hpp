@@ -32,8 +32,10 @@ struct WorkspaceSpec {
   bool is_persistent = false;
   bool writes_dq_directly = false;  ///< one block sees the whole row of K: no workspace at all
   bool needs_zero_dq_acc = false;
-  bool has_tile_list = false;   ///< the metadata hold a tile list; without meaning in batch mode
-  std::int64_t max_splits = 0;  ///< deterministic, not persistent: the most splits of one sequence; 0: no bound
+  bool has_tile_list = false;     ///< the metadata hold a tile list; without meaning in batch mode
+  bool can_bound_splits = false;  ///< the kernels find their key tiles with split_range(), whatever max_splits is
+  std::int64_t max_splits = 0;    ///< set by the plan, not by providers; deterministic, not persistent: the most splits
+                                  ///< of one sequence; 0: no bound
 };
 
 /// nsplits[0] of a call whose lengths were refused on the way: every kernel then writes NaN gradients.
