@@ -90,6 +90,9 @@ __global__ __launch_bounds__(kThreads) void dot_do_o_kernel(const FMHAX_KERNEL_P
 #pragma unroll
       for (int distance = kLanes / 2; distance > 0; distance /= 2) sum += arch::shuffle_xor(sum, distance);
       if (!is_wanted[u] || lane != 0) continue;
+      if (p.has_dlse && is_real(params, batch, place[u].row)) {
+        sum -= static_cast<const float*>(params.dlse.data)[row_offset(params.dlse, batch, place[u].row, place[u].head)];
+      }
       static_cast<float*>(params.d.data)[row_offset(params.d, batch, place[u].row, place[u].head)] = sum;
     }
   }
