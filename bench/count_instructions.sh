@@ -14,6 +14,6 @@ iterations=50
 calls=$((iterations + 1)) # one more is made to count its HIP calls
 for function in 'fmhax::Executor::enqueue(*' 'fmhax::Graph::launch(*'; do
   collected=$(valgrind --fair-sched=yes --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect="$function" \
-    "$fmhax" bench --warmup 0 --iterations "$iterations" "$@" 2>&1 | sed -n 's/^==[0-9]*== Collected : \([0-9]*\)$/\1/p')
+    "$fmhax" bench --host-time --warmup 0 --iterations "$iterations" "$@" 2>&1 | sed -n 's/^==[0-9]*== Collected : \([0-9]*\)$/\1/p')
   echo "${function%(\*}: $((collected / calls)) instructions"
 done

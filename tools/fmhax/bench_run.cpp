@@ -1,44 +1,25 @@
 #include "bench_run.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <functional>
 #include <memory>
+#include <tuple>
 #include <utility>
-#include <vector>
 
+#include "call_timer.hpp"
 #include "fmhax/graph.hpp"
 #include "fmhax/problem.hpp"
-#include "host_cost.hpp"
 #include "verification/device_problem.hpp"
 
 namespace fmhax::tool {
 namespace {
 
 using verification::check_hip;
+using verification::DeviceProblem;
 
 /// More than the last-level caches of what this runs on.
 constexpr double kRotatedBytes = 256e6;
 constexpr int kMostCopies = 8;
-
-class Event {
- public:
-  Event() { check_hip(hipEventCreate(&event_), "hipEventCreate"); }
-  ~Event() { (void)hipEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  hipEvent_t get() const { return event_; }
-
- private:
-  hipEvent_t event_ = nullptr;
-};
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// What a forward might have left: numbers of the right size are enough to be timed.
 verification::ForwardResult plausible_forward(const verification::AttentionInputs& in) {
@@ -56,40 +37,99 @@ int copies_of(const verification::AttentionInputs& in) {
   return std::clamp(static_cast<int>(std::ceil(kRotatedBytes / std::max(bytes, 1.0))), 1, kMostCopies);
 }
 
-/// Calls launch(copy, stream) again and again, each time on an idle stream.
-ModeTimes measure(int copies, const BenchOptions& options, double flops,
-                  const std::function<void(int, hipStream_t)>& launch) {
-  const verification::OwnedStream stream;
-  const Event start;
-  const Event stop;
-  std::vector<double> host_us;
-  std::vector<double> device_ms;
-  std::vector<double> instructions;
-  const InstructionCounter counter;
-  for (int i = -options.warmup; i < options.iterations; ++i) {
-    check_hip(hipEventRecord(start.get(), stream.get()), "hipEventRecord");
-    const auto counted_before = counter.read();
-    const auto before = std::chrono::steady_clock::now();
-    launch((i + options.warmup) % copies, stream.get());
-    const auto after = std::chrono::steady_clock::now();
-    const auto counted_after = counter.read();
-    check_hip(hipEventRecord(stop.get(), stream.get()), "hipEventRecord");
-    stream.synchronize();
-    if (i < 0) continue;
-    float elapsed_ms = 0;
-    check_hip(hipEventElapsedTime(&elapsed_ms, start.get(), stop.get()), "hipEventElapsedTime");
-    host_us.push_back(std::chrono::duration<double, std::micro>(after - before).count());
-    device_ms.push_back(static_cast<double>(elapsed_ms));
-    if (counted_before && counted_after) instructions.push_back(static_cast<double>(*counted_after - *counted_before));
+/// A plan and its tensors, several times.
+class Copies {
+ public:
+  Copies(const verification::Case& c, const ExecutorOptions& options) : executor_(c.problem, options) {
+    const verification::AttentionInputs inputs = draw_inputs(c);
+    const verification::ForwardResult forward = plausible_forward(inputs);
+    for (int i = copies_of(inputs); i > 0; --i) {
+      problems_.push_back(std::make_unique<DeviceProblem>(c, inputs, forward, executor_));
+    }
   }
-  ModeTimes times;
-  times.host_us = median(std::move(host_us));
-  times.device_ms = median(std::move(device_ms));
-  if (!instructions.empty()) times.host_instructions = median(std::move(instructions));
-  times.hip_calls = hip_calls_of([&] { launch(0, stream.get()); });
+
+  const Executor& executor() const { return executor_; }
+  int count() const { return static_cast<int>(problems_.size()); }
+  const CallArguments& arguments(int copy) { return problems_[static_cast<std::size_t>(copy)]->arguments(); }
+
+ private:
+  Executor executor_;
+  std::vector<std::unique_ptr<DeviceProblem>> problems_;
+};
+
+/// `executor` may be another plan for the same problem and kernel as the copies' own.
+void add_eager_and_graph(Copies& copies, const Executor& executor, const std::string& suffix,
+                         const BenchOptions& options, BenchResult& result) {
+  result.ways.push_back(
+      {"eager" + suffix, time_calls(copies.count(), options, result.flops, [&](int copy, hipStream_t stream) {
+         executor.enqueue(copies.arguments(copy), stream);
+       })});
+  std::vector<Graph> graphs;
+  for (int i = 0; i < copies.count(); ++i) graphs.emplace_back(executor, copies.arguments(i));
+  result.ways.push_back(
+      {"graph" + suffix, time_calls(copies.count(), options, result.flops, [&](int copy, hipStream_t stream) {
+         graphs[static_cast<std::size_t>(copy)].launch(stream);
+       })});
+}
+
+/// enqueue_kernels() of one copy, captured.
+class KernelGraph {
+ public:
+  KernelGraph(const Executor& executor, const CallArguments& arguments) {
+    const verification::OwnedStream stream;
+    check_hip(hipStreamBeginCapture(stream.get(), hipStreamCaptureModeThreadLocal), "hipStreamBeginCapture");
+    executor.enqueue_kernels(arguments, stream.get());
+    hipGraph_t graph = nullptr;
+    check_hip(hipStreamEndCapture(stream.get(), &graph), "hipStreamEndCapture");
+    const hipError_t instantiated = hipGraphInstantiate(&executable_, graph, nullptr, nullptr, 0);
+    check_hip(hipGraphDestroy(graph), "hipGraphDestroy");
+    check_hip(instantiated, "hipGraphInstantiate");
+  }
+  ~KernelGraph() { (void)hipGraphExecDestroy(executable_); }
+  KernelGraph(const KernelGraph&) = delete;
+  KernelGraph& operator=(const KernelGraph&) = delete;
+  void launch(hipStream_t stream) const { check_hip(hipGraphLaunch(executable_, stream), "hipGraphLaunch"); }
+
+ private:
+  hipGraphExec_t executable_ = nullptr;
+};
+
+void add_kernels_alone(Copies& copies, const BenchOptions& options, BenchResult& result) {
+  const Executor& executor = copies.executor();
+  const verification::OwnedStream stream;
+  for (int i = 0; i < copies.count(); ++i) executor.prepare_workspace_async(copies.arguments(i), stream.get());
   stream.synchronize();
-  times.tflops = times.device_ms > 0 ? flops / (times.device_ms * 1e9) : 0.0;
-  return times;
+  result.ways.push_back(
+      {"eager, kernels alone", time_calls(copies.count(), options, result.flops, [&](int copy, hipStream_t on) {
+         executor.enqueue_kernels(copies.arguments(copy), on);
+       })});
+  std::vector<std::unique_ptr<KernelGraph>> graphs;
+  for (int i = 0; i < copies.count(); ++i) {
+    graphs.push_back(std::make_unique<KernelGraph>(executor, copies.arguments(i)));
+  }
+  result.ways.push_back(
+      {"graph, kernels alone", time_calls(copies.count(), options, result.flops, [&](int copy, hipStream_t on) {
+         graphs[static_cast<std::size_t>(copy)]->launch(on);
+       })});
+}
+
+void add_paths(Copies& copies, const verification::Case& c, ExecutorOptions executor_options,
+               const BenchOptions& options, BenchResult& result) {
+  add_kernels_alone(copies, options, result);
+  executor_options.kernel = result.kernel;
+  for (const auto& [suffix, path, keepalive] :
+       {std::tuple{", device metadata", MetadataPath::device, Keepalive::event},
+        {", host metadata, event", MetadataPath::host, Keepalive::event},
+        {", host metadata, host function", MetadataPath::host, Keepalive::host_function}}) {
+    executor_options.metadata_path = path;
+    executor_options.keepalive = keepalive;
+    try {
+      add_eager_and_graph(copies, Executor(c.problem, executor_options), suffix, options, result);
+    } catch (const Error& error) {
+      // Kernels from outside may have none that makes metadata on the device.
+      if (error.code() != ErrorCode::unsupported || path != MetadataPath::device) throw;
+    }
+  }
 }
 
 }  // namespace
@@ -104,26 +144,14 @@ double flops_of(const verification::Case& c) {
 }
 
 BenchResult bench(const verification::Case& c, const ExecutorOptions& executor_options, const BenchOptions& options) {
-  const Executor executor(c.problem, executor_options);
-  const verification::AttentionInputs inputs = draw_inputs(c);
-  const verification::ForwardResult forward = plausible_forward(inputs);
-  std::vector<std::unique_ptr<verification::DeviceProblem>> copies;
-  std::vector<std::unique_ptr<Graph>> graphs;
-  for (int i = copies_of(inputs); i > 0; --i) {
-    copies.push_back(std::make_unique<verification::DeviceProblem>(c, inputs, forward, executor));
-    graphs.push_back(std::make_unique<Graph>(executor, copies.back()->arguments()));
-  }
-  const auto count = static_cast<int>(copies.size());
+  Copies copies(c, executor_options);
   BenchResult result;
   result.problem = to_string(c.problem);
-  result.kernel = executor.kernel_choice().entry().name;
-  result.workspace_bytes = executor.workspace_size();
+  result.kernel = copies.executor().kernel_choice().entry().name;
+  result.workspace_bytes = copies.executor().workspace_size();
   result.flops = flops_of(c);
-  result.eager = measure(count, options, result.flops, [&](int copy, hipStream_t stream) {
-    executor.enqueue(copies[static_cast<std::size_t>(copy)]->arguments(), stream);
-  });
-  result.graph = measure(count, options, result.flops,
-                         [&](int copy, hipStream_t stream) { graphs[static_cast<std::size_t>(copy)]->launch(stream); });
+  add_eager_and_graph(copies, copies.executor(), "", options, result);
+  if (options.covers_paths && c.problem.is_group_mode) add_paths(copies, c, executor_options, options, result);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fmhax/executor.hpp"
 #include "verification/case.hpp"
@@ -13,14 +14,26 @@ namespace fmhax::tool {
 struct BenchOptions {
   int warmup = 3;
   int iterations = 20;
+  bool measures_host = true;
+  bool measures_device = true;
+  /// Also each metadata path and keepalive that the kernel has, and the kernels alone over a workspace that was
+  /// prepared before; for packed sequences.
+  bool covers_paths = false;
 };
 
 struct ModeTimes {
-  double host_us = 0.0;                       ///< the call itself, on an idle stream
+  std::optional<double> host_us{};            ///< the call itself, on an idle stream
   std::optional<double> host_instructions{};  ///< of the calling thread in user mode, if the processor counts them
   std::optional<std::uint64_t> hip_calls{};   ///< made by the call, on platforms that tell
-  double device_ms = 0.0;                     ///< between events around it
-  double tflops = 0.0;
+  std::optional<double> device_ms{};    ///< between events around it, all enqueued before the stream gets to the first
+  std::optional<double> in_a_row_ms{};  ///< of one of many calls enqueued one after another
+  std::optional<double> tflops{};       ///< from device_ms
+};
+
+/// One way of asking for the same gradients.
+struct BenchWay {
+  std::string name;  ///< e.g. "eager", "graph, device metadata"
+  ModeTimes times;
 };
 
 struct BenchResult {
@@ -28,8 +41,7 @@ struct BenchResult {
   std::string kernel;
   std::int64_t workspace_bytes = 0;
   double flops = 0.0;
-  ModeTimes eager;
-  ModeTimes graph;
+  std::vector<BenchWay> ways;  ///< "eager" and "graph" with the given options first
 };
 
 /// 2.5 times the forward's 2 * pairs * (hdim_q + hdim_v), with pairs summed over sequences and query heads:

@@ -12,39 +12,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "fmhax/error.hpp"
+#include "offered_types.hpp"
 #include "verification/parallel.hpp"
 #include "verification/random_problem.hpp"
 
 namespace fmhax::tool {
 namespace {
-
-/// Whether some kernel takes the plainest problem of this type on the current device.
-bool is_offered(DataType dtype) {
-  Problem plain;
-  plain.dtype = dtype;
-  plain.batch = plain.nhead_q = plain.nhead_k = 1;
-  plain.hdim_q = plain.hdim_v = 64;
-  plain.max_seqlen_q = plain.max_seqlen_k = 128;
-  try {
-    const Executor executor(plain);
-    return true;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::unsupported) return false;
-    throw;
-  }
-}
-
-const std::vector<DataType>& offered_types() {
-  static const std::vector<DataType> kOffered = [] {
-    std::vector<DataType> types;
-    for (const DataType dtype : {DataType::fp32, DataType::fp16, DataType::bf16}) {
-      if (is_offered(dtype)) types.push_back(dtype);
-    }
-    return types;
-  }();
-  return kOffered;
-}
 
 /// A line that is overwritten, for somebody who watches.
 void show_progress(std::uint64_t done, std::uint64_t count) {
@@ -93,8 +66,7 @@ verification::CaseReport report_of(const verification::Case& c, const RandomRun&
 verification::Case random_case(std::uint64_t seed, std::uint64_t index) {
   verification::Case c = verification::random_problem(seed, index);
   const std::vector<DataType>& types = offered_types();
-  const bool is_taken = std::find(types.begin(), types.end(), c.problem.dtype) != types.end();
-  if (!is_taken && !types.empty()) c.problem.dtype = types[index % types.size()];
+  if (!is_offered(c.problem.dtype) && !types.empty()) c.problem.dtype = types[index % types.size()];
   return c;
 }
 
