@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "backward_config.hpp"
+#include "dq_acc_columns.hpp"
 #include "fmhax/contract/params.hpp"
 #include "fmhax/contract/sequence.hpp"
 #include "fmhax/contract/workspace.hpp"
@@ -80,7 +81,8 @@ struct BackwardKernel {
   struct Cursor {
     const std::uint16_t* q;
     const std::uint16_t* dout;
-    int head;  ///< within the key head's group
+    const float* stats;  ///< of lse in one half of the threads that bring them, of d in the other
+    int head;            ///< within the key head's group
     int row;
   };
   /// Where a thread writes dq of a step.
@@ -94,16 +96,24 @@ struct BackwardKernel {
   const BackwardArguments& arguments;
   Shared& shared;
   TileJob job{};
-  int seqlen_q = 0, seqlen_k = 0;    ///< logical
-  int first_row = 0, end_row = 0;    ///< the query rows to visit; first_row is a multiple of kM
-  int group = 1;
+  int seqlen_q = 0, seqlen_k = 0;  ///< logical
+  int first_row = 0, end_row = 0;  ///< the query rows to visit; first_row is a multiple of kM
+  const int group;
+  const int thread, lane;
 
   __device__ BackwardKernel(const KernelParams& p, const BackwardArguments& a, Shared& s)
-      : params(p), arguments(a), shared(s), group(static_cast<int>(p.problem.nhead_q / p.problem.nhead_k)) {}
+      : params(p),
+        arguments(a),
+        shared(s),
+        group(static_cast<int>(p.problem.nhead_q / p.problem.nhead_k)),
+        thread(static_cast<int>(threadIdx.x)),
+        lane(lane_id()) {}
 
-  __device__ static int warp() { return thread_id() / kLanes; }
-  __device__ static int warp_keys() { return warp() / kSplit * 16; }
-  __device__ static int half() { return warp() % kSplit; }
+  __device__ int warp() const { return thread / kLanes; }
+  __device__ int warp_keys() const { return warp() / kSplit * 16; }
+  __device__ int half() const { return warp() % kSplit; }
+  /// Plain instances are for rows that begin at multiples of 16 bytes.
+  __device__ bool is_aligned() const { return !kConfig.has_features || arguments.is_aligned; }
   __device__ int hdim_q() const { return static_cast<int>(params.problem.hdim_q); }
   __device__ int hdim_v() const { return static_cast<int>(params.problem.hdim_v); }
 
@@ -120,20 +130,27 @@ struct BackwardKernel {
 
   __device__ void load_keys() {
     const int rows = seqlen_k - job.key_begin;
-    CopyK::run(shared.k, CopyK::source(rows_of(params.k, job.k, job.key_begin, job.head_k), params.k.stride_seqlen),
-               params.k.stride_seqlen, rows, hdim_q(), arguments.is_aligned);
-    CopyV::run(shared.v, CopyV::source(rows_of(params.v, job.k, job.key_begin, job.head_k), params.v.stride_seqlen),
-               params.v.stride_seqlen, rows, hdim_v(), arguments.is_aligned);
+    CopyK::run(thread, shared.k,
+               CopyK::source(thread, rows_of(params.k, job.k, job.key_begin, job.head_k), params.k.stride_seqlen),
+               params.k.stride_seqlen, rows, hdim_q(), is_aligned());
+    CopyV::run(thread, shared.v,
+               CopyV::source(thread, rows_of(params.v, job.k, job.key_begin, job.head_k), params.v.stride_seqlen),
+               params.v.stride_seqlen, rows, hdim_v(), is_aligned());
   }
 
-  static constexpr int kStatsLanes = kThreads < 2 * kM ? kThreads / 2 : kM;
+  static constexpr int kStatsThreads = kThreads < 2 * kM ? kThreads / 2 : kM;
+  static_assert(kM % kStatsThreads == 0);
+  __device__ bool brings_d() const { return thread >= kStatsThreads; }
+  __device__ int stats_row() const { return thread % kStatsThreads; }
 
   /// At the first row of a head.
   __device__ void move_to_head(Cursor& at) const {
     at.row = first_row;
     const std::int64_t head = head_q(at.head);
-    at.q = CopyQ::source(rows_of(params.q, job.q, first_row, head), params.q.stride_seqlen);
-    at.dout = CopyDout::source(rows_of(params.dout, job.q, first_row, head), params.dout.stride_seqlen);
+    at.q = CopyQ::source(thread, rows_of(params.q, job.q, first_row, head), params.q.stride_seqlen);
+    at.dout = CopyDout::source(thread, rows_of(params.dout, job.q, first_row, head), params.dout.stride_seqlen);
+    const TensorRef& t = brings_d() ? params.d : params.lse;
+    at.stats = static_cast<const float*>(t.data) + offset_of(t, job.q, first_row + stats_row(), head);
   }
 
   __device__ void advance(Cursor& at) const {
@@ -141,25 +158,24 @@ struct BackwardKernel {
     if (at.row < end_row) {
       at.q += kM * params.q.stride_seqlen;
       at.dout += kM * params.dout.stride_seqlen;
+      at.stats += kM * (brings_d() ? params.d : params.lse).stride_seqlen;
     } else if (++at.head < group) {
       move_to_head(at);
     }
   }
 
-  __device__ void load_step(const Cursor& at, int stage) {
-    const int rows = seqlen_q - at.row;
-    CopyQ::run(shared.q[stage], at.q, params.q.stride_seqlen, rows, hdim_q(), arguments.is_aligned);
-    CopyDout::run(shared.dout[stage], at.dout, params.dout.stride_seqlen, rows, hdim_v(), arguments.is_aligned);
-    auto* stats = reinterpret_cast<float*>(shared.stats[stage]);
-    const int tid = thread_id();
-    // Half of the threads (or as many as there are rows) bring lse, as many others d.
-    const bool is_d = tid >= kStatsLanes;
-    if (tid >= (kConfig.is_direct ? 1 : 2) * kStatsLanes) return;
-    const TensorRef& t = is_d ? params.d : params.lse;
-    const float* source = static_cast<const float*>(t.data) + offset_of(t, job.q, at.row, head_q(at.head));
+  /// `rows` of the tile are real.
+  __device__ void load_step(const Cursor& at, int stage, int rows) {
+    CopyQ::run(thread, shared.q[stage], at.q, params.q.stride_seqlen, rows, hdim_q(), is_aligned());
+    CopyDout::run(thread, shared.dout[stage], at.dout, params.dout.stride_seqlen, rows, hdim_v(), is_aligned());
+    auto* stats = reinterpret_cast<float*>(shared.stats[stage]) + (brings_d() ? 2 : 0);
+    const std::int64_t stride = (brings_d() ? params.d : params.lse).stride_seqlen;
 #pragma unroll
-    for (int row = is_d ? tid - kStatsLanes : tid; row < kM; row += kStatsLanes) {
-      copy4_async(stats + row / 2 * 4 + row % 2 + (is_d ? 2 : 0), source + row * t.stride_seqlen, row < rows);
+    for (int i = 0; i < kM; i += kStatsThreads) {
+      const int row = stats_row() + i;
+      if (thread < (kConfig.is_direct ? 1 : 2) * kStatsThreads) {
+        copy4_async(stats + row / 2 * 4 + row % 2, at.stats + i * stride, row < rows);
+      }
     }
   }
 
@@ -167,17 +183,17 @@ struct BackwardKernel {
   __device__ void compute_d(const Cursor& at, int stage) {
     constexpr int kLanesPerRow = kThreads / kM < 8 ? kThreads / kM : 8;
     static_assert(kThreads % kLanesPerRow == 0 && kThreads / kLanesPerRow >= kM);
-    const int local = thread_id() / kLanesPerRow;
+    const int local = thread / kLanesPerRow;
     if (local >= kM) return;
     const int row = at.row + local;
     float sum = 0;
     if (row < seqlen_q) {
       sum = dot_rows<kType>(rows_of(params.dout, job.q, row, head_q(at.head)),
-                            rows_of(params.o, job.q, row, head_q(at.head)), hdim_v(),
-                            thread_id() % kLanesPerRow, kLanesPerRow, arguments.is_aligned);
+                            rows_of(params.o, job.q, row, head_q(at.head)), hdim_v(), thread % kLanesPerRow,
+                            kLanesPerRow, is_aligned());
     }
     for (int offset = kLanesPerRow / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffU, sum, offset);
-    if (thread_id() % kLanesPerRow == 0) {
+    if (thread % kLanesPerRow == 0) {
       reinterpret_cast<float*>(shared.stats[stage])[local / 2 * 4 + local % 2 + 2] = sum;
     }
   }
@@ -193,37 +209,15 @@ struct BackwardKernel {
   }
 
   /// S^T and dP^T of this warp's keys; P^T and dS^T as operands.
+  template <bool kIsMasked>
   __device__ void score(int row, int stage, Operand (&p)[kScoredTiles], Operand (&ds)[kScoredTiles]) {
-    Accumulator s[kScoredTiles] = {};
-    Accumulator dp[kScoredTiles] = {};
     const int rows = half() * kScoredTiles * 16;
-    const std::uint16_t* k = shared.k + warp_keys() * kPitchQ + left_offset(kPitchQ);
-    const std::uint16_t* v = shared.v + warp_keys() * kPitchV + left_offset(kPitchV);
-    const std::uint16_t* q = shared.q[stage] + rows * kPitchQ + right_transposed_offset(kPitchQ);
-    const std::uint16_t* dout = shared.dout[stage] + rows * kPitchV + right_transposed_offset(kPitchV);
-    const auto load_keys_at = [&](int depth) {
-      return load_left(depth < kDepthQ ? k + depth * 16 : v + (depth - kDepthQ) * 16);
-    };
-    Operand left[2];
-    left[0] = load_keys_at(0);
-    pipeline<(kDepthQ + kDepthV) * kScoredTiles>(
-        [&](int at) {
-          const int depth = at / kScoredTiles;
-          const int tile = at % kScoredTiles * 16;
-          return load_right_transposed(depth < kDepthQ ? q + tile * kPitchQ + depth * 16
-                                                       : dout + tile * kPitchV + (depth - kDepthQ) * 16);
-        },
-        [&](int at, const Operand& right) {
-          const int depth = at / kScoredTiles;
-          const int tile = at % kScoredTiles;
-          if (tile == 0 && depth + 1 < kDepthQ + kDepthV) left[(depth + 1) % 2] = load_keys_at(depth + 1);
-          multiply<kType>(depth < kDepthQ ? s[tile] : dp[tile], left[depth % 2], right);
-        });
-    if (needs_mask(row)) {
-      finish_scores<true>(row, stage, s, dp);
-    } else {
-      finish_scores<false>(row, stage, s, dp);
-    }
+    Accumulator s[kScoredTiles] = {};
+    multiply_tiles<kDepthQ, kPitchQ>(s, shared.k + warp_keys() * kPitchQ, shared.q[stage] + rows * kPitchQ);
+    exponentiate<kIsMasked>(row + rows, shared.stats[stage] + rows / 2, s);
+    Accumulator dp[kScoredTiles] = {};
+    multiply_tiles<kDepthV, kPitchV>(dp, shared.v + warp_keys() * kPitchV, shared.dout[stage] + rows * kPitchV);
+    differentiate(shared.stats[stage] + rows / 2, s, dp);
 #pragma unroll
     for (int i = 0; i < kScoredTiles; ++i) {
       p[i] = to_operand<kType>(s[i]);
@@ -231,9 +225,30 @@ struct BackwardKernel {
     }
   }
 
-  /// s becomes P, dp becomes dS.
+  /// sums[i] += keys * rows_i^T
+  template <int kDepth, int kPitch>
+  __device__ void multiply_tiles(Accumulator (&sums)[kScoredTiles], const std::uint16_t* keys,
+                                 const std::uint16_t* rows) const {
+    keys += left_offset(kPitch, lane);
+    rows += right_transposed_offset(kPitch, lane);
+#pragma unroll
+    for (int depth = 0; depth < kDepth; ++depth) {
+      const Operand left = load_left(keys + depth * 16);
+#pragma unroll
+      for (int i = 0; i < kScoredTiles; ++i) {
+        multiply<kType>(sums[i], left, load_right_transposed(rows + i * 16 * kPitch + depth * 16));
+      }
+    }
+  }
+
+  /// The rows' lse and d of a lane's columns 2 * pair and 2 * pair + 1 in tile i.
+  __device__ float4 stats_of(const float4* stats, int i, int pair) const {
+    return stats[i * 8 + Accumulator::column(2 * pair, lane) / 2];
+  }
+
+  /// s becomes P.
   template <bool kIsMasked>
-  __device__ void finish_scores(int first, int stage, Accumulator (&s)[kScoredTiles], Accumulator (&dp)[kScoredTiles]) {
+  __device__ void exponentiate(int first, const float4* stats, Accumulator (&s)[kScoredTiles]) const {
     constexpr float kLog2E = 1.4426950408889634F;
     const float scale = params.scale * kLog2E;
     // Row i of the sequence sees keys i + low .. i + high, within the sequence.
@@ -245,29 +260,45 @@ struct BackwardKernel {
       low = static_cast<int>(mask.window_left < 0 ? -kFar : clamp_index(offset - mask.window_left, -kFar, kFar));
       high = static_cast<int>(mask.window_right < 0 ? kFar : clamp_index(offset + mask.window_right, -kFar, kFar));
     }
-    const int tile_row = half() * kScoredTiles * 16;
-    const float4* stats = shared.stats[stage] + (tile_row + Accumulator::column(0)) / 2;
 #pragma unroll
     for (int i = 0; i < kScoredTiles; ++i) {
 #pragma unroll
       for (int pair = 0; pair < Accumulator::kColumns / 2; ++pair) {
-        const float4 of_rows = stats[i * 8 + (Accumulator::column(2 * pair) - Accumulator::column(0)) / 2];
+        const float4 of_rows = stats_of(stats, i, pair);
 #pragma unroll
         for (int c = 0; c < 2; ++c) {
           const float shift = (c == 0 ? of_rows.x : of_rows.y) * kLog2E;
-          const float d = c == 0 ? of_rows.z : of_rows.w;
 #pragma unroll
           for (int r = 0; r < Accumulator::kRows; ++r) {
             const int e = Accumulator::element(r, 2 * pair + c);
             // A row that sees no key has lse = -inf, so infinity here; such a row is masked.
             float p = exp2_fast(s[i].value[e] * scale - shift);
             if constexpr (kIsMasked) {
-              const int key = job.key_begin + warp_keys() + Accumulator::row(r);
-              const int distance = key - (first + tile_row + i * 16 + Accumulator::column(2 * pair + c));
+              const int key = job.key_begin + warp_keys() + Accumulator::row(r, lane);
+              const int distance = key - (first + i * 16 + Accumulator::column(2 * pair + c, lane));
               if (key >= seqlen_k || distance < low || distance > high) p = 0;
             }
             s[i].value[e] = p;
-            dp[i].value[e] = p * (dp[i].value[e] - d);
+          }
+        }
+      }
+    }
+  }
+
+  /// dp becomes dS.
+  __device__ void differentiate(const float4* stats, const Accumulator (&p)[kScoredTiles],
+                                Accumulator (&dp)[kScoredTiles]) const {
+#pragma unroll
+    for (int i = 0; i < kScoredTiles; ++i) {
+#pragma unroll
+      for (int pair = 0; pair < Accumulator::kColumns / 2; ++pair) {
+        const float4 of_rows = stats_of(stats, i, pair);
+#pragma unroll
+        for (int c = 0; c < 2; ++c) {
+#pragma unroll
+          for (int r = 0; r < Accumulator::kRows; ++r) {
+            const int e = Accumulator::element(r, 2 * pair + c);
+            dp[i].value[e] = p[i].value[e] * (dp[i].value[e] - (c == 0 ? of_rows.z : of_rows.w));
           }
         }
       }
@@ -277,16 +308,18 @@ struct BackwardKernel {
   __device__ void move_to_head(DqCursor& at) const {
     at.row = first_row;
     const Problem& p = params.problem;
-    const std::int64_t row = first_row + warp() / kDqWarpsN * kDqTilesM * 16 + quad_row(0);
-    const std::int64_t column = warp() % kDqWarpsN * kDqTilesN * 16 + quad_column();
+    const std::int64_t row = first_row + warp() / kDqWarpsN * kDqTilesM * 16;
+    const std::int64_t column = warp() % kDqWarpsN * kDqTilesN * 16;
     if constexpr (kConfig.is_direct) {
-      at.target = reinterpret_cast<unsigned char*>(rows_of(params.dq, job.q, row, head_q(at.head)) + column);
+      at.target = reinterpret_cast<unsigned char*>(rows_of(params.dq, job.q, row + quad_row(0, lane), head_q(at.head)) +
+                                                   column + packed_column(lane));
     } else {
       const std::int64_t nsplits = p.is_deterministic ? params.nsplits[p.is_group_mode ? job.sequence : 0] : 1;
       const std::int64_t begin = p.is_group_mode ? params.dq_acc_offsets[job.sequence]
                                                  : job.sequence * p.nhead_q * nsplits * job.q.physical * p.hdim_q;
-      const std::int64_t rows = (head_q(at.head) * nsplits + job.split) * job.q.physical + row;
-      at.target = reinterpret_cast<unsigned char*>(static_cast<float*>(params.dq_acc) + begin + rows * p.hdim_q + column);
+      const std::int64_t rows = (head_q(at.head) * nsplits + job.split) * job.q.physical + row + quad_row(0, lane);
+      at.target = reinterpret_cast<unsigned char*>(static_cast<float*>(params.dq_acc) + begin + rows * p.hdim_q +
+                                                   column + 2 * quad_column(lane));
     }
   }
 
@@ -308,8 +341,8 @@ struct BackwardKernel {
     Accumulator dq[kDqTilesM][kDqTilesN] = {};
     const int tile_m = warp() / kDqWarpsN * kDqTilesM;
     const int tile_n = warp() % kDqWarpsN * kDqTilesN;
-    const std::uint16_t* ds = shared.ds[stage] + tile_m * 16 + left_transposed_offset(kPitchS);
-    const std::uint16_t* k = shared.k + tile_n * 16 + right_offset(kPitchQ);
+    const std::uint16_t* ds = shared.ds[stage] + tile_m * 16 + left_transposed_offset(kPitchS, lane);
+    const std::uint16_t* k = shared.k + tile_n * 16 + right_offset(kPitchQ, lane);
     const auto multiply_keys = [&]<int kKeys>(int first, std::integral_constant<int, kKeys>) {
       Operand left[2][kDqTilesM];
       const auto load_ds = [&](int key, Operand(&to)[kDqTilesM]) {
@@ -332,44 +365,67 @@ struct BackwardKernel {
     } else {
       multiply_keys(0, std::integral_constant<int, kN / 16>{});
     }
-    const std::int64_t row_bytes = dq_row_bytes();
-    const int rows = (kConfig.is_direct ? static_cast<int>(job.q.physical) : seqlen_q) - at.row - tile_m * 16;
-    const int columns = hdim_q() - tile_n * 16;
-    const bool is_whole = rows >= kDqTilesM * 16 && columns >= kDqTilesN * 16;
-    if (kConfig.is_direct || params.problem.is_deterministic) {
-      write_dq(dq, at.target, row_bytes, rows, columns, [&](float* target, const float4& quad) {
-        if constexpr (kConfig.is_direct) {
-          store_quad<kType>(reinterpret_cast<std::uint16_t*>(target), quad, params.scale, arguments.is_aligned);
-        } else {
-          *reinterpret_cast<float4*>(target) = quad;
-        }
-      });
-    } else if (is_whole) {
-      constexpr int kAll = 1 << 20;
-      write_dq(dq, at.target, row_bytes, kAll, kAll,
-               [&](float* target, const float4& quad) { atomic_add_quad(target, quad); });
+    if constexpr (kConfig.is_direct) {
+      write_direct_dq(at, dq, tile_m * 16, tile_n * 16);
     } else {
-      write_dq(dq, at.target, row_bytes, rows, columns,
-               [&](float* target, const float4& quad) { atomic_add_quad(target, quad); });
+      write_dq_acc(at, dq, tile_m * 16, tile_n * 16);
     }
   }
 
-  template <class Write>
-  __device__ static void write_dq(const Accumulator (&dq)[kDqTilesM][kDqTilesN], unsigned char* target,
-                                  std::int64_t row_bytes, int rows, int columns, Write&& write) {
-    constexpr int kElement = kConfig.is_direct ? 2 : 4;
+  __device__ void write_direct_dq(const DqCursor& at, const Accumulator (&dq)[kDqTilesM][kDqTilesN], int tile_row,
+                                  int tile_column) {
+    const int rows = static_cast<int>(job.q.physical) - at.row - tile_row - quad_row(0, lane);
+    const int columns = hdim_q() - tile_column - packed_column(lane);
 #pragma unroll
     for (int m = 0; m < kDqTilesM; ++m) {
 #pragma unroll
       for (int i = 0; i < kQuads; ++i) {
-        unsigned char* to = target + (m * 16 + quad_row(i) - quad_row(0)) * row_bytes;
-        const bool is_row = m * 16 + quad_row(i) < rows;
+        const int row = m * 16 + i * 8;
+        auto* to = reinterpret_cast<std::uint16_t*>(at.target + row * dq_row_bytes());
 #pragma unroll
         for (int n = 0; n < kDqTilesN; ++n) {
-          const float4 quad = row_quad(dq[m][n], i);
-          if (is_row && n * 16 + quad_column() < columns) write(reinterpret_cast<float*>(to + n * 16 * kElement), quad);
+          const uint2 four = packed_quad<kType>(dq[m][n], i, params.scale, lane);
+          if (row < rows && n * 16 < columns) store_packed(to + n * 16, four, is_aligned());
         }
       }
+    }
+  }
+
+  __device__ void write_dq_acc(const DqCursor& at, const Accumulator (&dq)[kDqTilesM][kDqTilesN], int tile_row,
+                               int tile_column) {
+    const int rows = seqlen_q - at.row - tile_row;
+    const int columns = hdim_q() - tile_column;
+    const auto write = [&](auto&& is_row, auto&& is_column, auto&& put) {
+#pragma unroll
+      for (int m = 0; m < kDqTilesM; ++m) {
+#pragma unroll
+        for (int i = 0; i < kQuads; ++i) {
+          if (!is_row(m * 16 + quad_row(i, lane))) continue;
+          auto* to = reinterpret_cast<float*>(at.target + (m * 16 + i * 8) * dq_row_bytes());
+#pragma unroll
+          for (int n = 0; n < kDqTilesN; ++n) {
+            const float4 quad = row_quad(dq[m][n], i);
+            if (is_column(n * 16 + 15)) {
+              put(reinterpret_cast<float4*>(to + n * 16), quad);
+            } else if (is_column(n * 16 + 7)) {  // the last eight columns
+              put(reinterpret_cast<float2*>(to + n * 16 - quad_column(lane)), make_float2(quad.x, quad.y));
+            }
+          }
+        }
+      }
+    };
+    const auto always = [](int) { return true; };
+    const auto in_rows = [&](int row) { return row < rows; };
+    const auto in_columns = [&](int column) { return column < columns; };
+    const auto add = [](auto* to, const auto& value) { atomic_add(to, value); };
+    const auto store = [](auto* to, const auto& value) { *to = value; };
+    const bool is_whole = rows >= kDqTilesM * 16 && columns >= kDqTilesN * 16;
+    if (params.problem.is_deterministic) {
+      write(in_rows, in_columns, store);
+    } else if (is_whole) {
+      write(always, always, add);
+    } else {
+      write(in_rows, in_columns, add);
     }
   }
 
@@ -378,14 +434,14 @@ struct BackwardKernel {
     Accumulator dv[kTilesV] = {};
     __syncthreads();  // the job before this one may still read
     load_keys();
-    int steps = first_row < end_row ? (end_row - first_row + kM - 1) / kM * group : 0;
+    const int steps = first_row < end_row ? (end_row - first_row + kM - 1) / kM * group : 0;
     Cursor next{};
     DqCursor dq{};
     int row = first_row;
     if (steps > 0) {
       move_to_head(next);
       move_to_head(dq);
-      load_step(next, 0);
+      load_step(next, 0, seqlen_q - next.row);
       if constexpr (kConfig.is_direct) compute_d(next, 0);
       advance(next);
     }
@@ -394,29 +450,15 @@ struct BackwardKernel {
       wait_for_copies();
       __syncthreads();
       const int row_of_next = next.row;
-      if (index + 1 < steps) load_step(next, stage ^ 1);
+      if (index + 1 < steps) load_step(next, stage ^ 1, seqlen_q - next.row);
       if (index > 0) {
         finish_dq(dq, stage ^ 1);
         advance(dq);
       }
-      Operand p[kScoredTiles], ds[kScoredTiles];
-      score(row, stage, p, ds);
-      std::uint16_t* ds_tile = shared.ds[stage] + warp_keys() * kPitchS;
-      if constexpr (kSplit == 1) {
-#pragma unroll
-        for (int i = 0; i < kRowTiles; ++i) store_operand(ds_tile + i * 16, kPitchS, ds[i]);
-        accumulate(dk, dv, stage, [&](int tile, bool is_dv) { return is_dv ? p[tile] : ds[tile]; });
+      if (needs_mask(row)) {
+        step<true>(row, stage, dk, dv);
       } else {
-        std::uint16_t* p_tile = shared.p + warp_keys() * kPitchS;
-#pragma unroll
-        for (int i = 0; i < kScoredTiles; ++i) {
-          store_operand(ds_tile + (half() * kScoredTiles + i) * 16, kPitchS, ds[i]);
-          store_operand(p_tile + (half() * kScoredTiles + i) * 16, kPitchS, p[i]);
-        }
-        __syncthreads();
-        accumulate(dk, dv, stage, [&](int tile, bool is_dv) {
-          return load_left((is_dv ? p_tile : ds_tile) + left_offset(kPitchS) + tile * 16);
-        });
+        step<false>(row, stage, dk, dv);
       }
       if (index + 1 < steps) {
         if constexpr (kConfig.is_direct) compute_d(next, stage ^ 1);
@@ -431,11 +473,36 @@ struct BackwardKernel {
     write_keys<kTilesV>(params.dv, dv, hdim_v(), 1.0F);
   }
 
+  /// One query tile: its part of dk and dv, and its dS for dq.
+  template <bool kIsMasked>
+  __device__ void step(int row, int stage, Accumulator (&dk)[kTilesQ], Accumulator (&dv)[kTilesV]) {
+    Operand p[kScoredTiles], ds[kScoredTiles];
+    score<kIsMasked>(row, stage, p, ds);
+    std::uint16_t* ds_tile = shared.ds[stage] + warp_keys() * kPitchS;
+    if constexpr (kSplit == 1) {
+#pragma unroll
+      for (int i = 0; i < kRowTiles; ++i) store_operand(ds_tile + store_offset(kPitchS, lane) + i * 16, kPitchS, ds[i]);
+      accumulate(dk, dv, stage, [&](int tile, bool is_dv) { return is_dv ? p[tile] : ds[tile]; });
+    } else {
+      std::uint16_t* p_tile = shared.p + warp_keys() * kPitchS;
+#pragma unroll
+      for (int i = 0; i < kScoredTiles; ++i) {
+        const int at = store_offset(kPitchS, lane) + (half() * kScoredTiles + i) * 16;
+        store_operand(ds_tile + at, kPitchS, ds[i]);
+        store_operand(p_tile + at, kPitchS, p[i]);
+      }
+      __syncthreads();
+      accumulate(dk, dv, stage, [&](int tile, bool is_dv) {
+        return load_left((is_dv ? p_tile : ds_tile) + left_offset(kPitchS, lane) + tile * 16);
+      });
+    }
+  }
+
   /// dv += P^T dO, then dk += dS^T Q; this warp's columns. `left(tile, is_dv)` is P^T or dS^T of 16 rows.
   template <class Left>
   __device__ void accumulate(Accumulator (&dk)[kTilesQ], Accumulator (&dv)[kTilesV], int stage, Left&& left) {
-    const std::uint16_t* dout = shared.dout[stage] + half() * kTilesV * 16 + right_offset(kPitchV);
-    const std::uint16_t* q = shared.q[stage] + half() * kTilesQ * 16 + right_offset(kPitchQ);
+    const std::uint16_t* dout = shared.dout[stage] + half() * kTilesV * 16 + right_offset(kPitchV, lane);
+    const std::uint16_t* q = shared.q[stage] + half() * kTilesQ * 16 + right_offset(kPitchQ, lane);
     constexpr int kOfV = kRowTiles * kTilesV;
     Operand operand;
     pipeline<kOfV + kRowTiles * kTilesQ>(
@@ -459,16 +526,16 @@ struct BackwardKernel {
   template <int kTiles>
   __device__ void write_keys(const TensorRef& t, const Accumulator (&sums)[kTiles], int hdim, float scale) {
     const int key = job.key_begin + warp_keys();
-    const int first_column = half() * kTiles * 16 + quad_column();
+    const int first_column = half() * kTiles * 16 + packed_column(lane);
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
-      const int row = key + quad_row(i);
+      const int row = key + quad_row(i, lane);
       std::uint16_t* target = rows_of(t, job.k, row, job.head_k) + first_column;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
-        const float4 quad = row_quad(sums[n], i);
+        const uint2 four = packed_quad<kType>(sums[n], i, scale, lane);
         if (row < job.k.physical && first_column + n * 16 < hdim) {
-          store_quad<kType>(target + n * 16, quad, scale, arguments.is_aligned);
+          store_packed(target + n * 16, four, is_aligned());
         }
       }
     }

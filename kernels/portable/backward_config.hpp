@@ -36,7 +36,8 @@ struct BackwardConfig {
   constexpr int ds_elements() const { return kN() * pitch_s(); }
   constexpr int shared_bytes() const {
     const int p_elements = hdim_split > 1 ? ds_elements() : 0;
-    const int elements = k_elements() + v_elements() + 2 * (q_elements() + dout_elements() + ds_elements()) + p_elements;
+    const int elements =
+        k_elements() + v_elements() + 2 * (q_elements() + dout_elements() + ds_elements()) + p_elements;
     return 2 * elements + 2 * 2 * kM * 4;
   }
 };

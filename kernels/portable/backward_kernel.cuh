@@ -7,8 +7,8 @@ namespace fmhax::portable {
 
 /// Rows [begin, end) of every head of a 16-bit tensor of one packed sequence, spread over `blocks` blocks.
 template <int kThreads>
-__device__ inline void fill_rows(const TensorRef& t, std::int64_t batch, IndexRange rows, std::int64_t heads, std::int64_t hdim,
-                                 std::uint16_t bits, std::int64_t block, std::int64_t blocks) {
+__device__ inline void fill_rows(const TensorRef& t, std::int64_t batch, IndexRange rows, std::int64_t heads,
+                                 std::int64_t hdim, std::uint16_t bits, std::int64_t block, std::int64_t blocks) {
   const std::int64_t quads = hdim / 4;
   const std::int64_t count = (rows.end - rows.begin) * heads * quads;
   for (std::int64_t i = block * kThreads + threadIdx.x; i < count; i += blocks * kThreads) {
@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), Instance::kConfig
     // Sections of heads_together pairs; within one, tile by tile.
     const std::int64_t pairs = p.batch * p.nhead_k;
     const std::int64_t section = index / (tiles * arguments.heads_together);
-    const std::int64_t pairs_here = min(static_cast<std::int64_t>(arguments.heads_together), pairs - section * arguments.heads_together);
+    const std::int64_t pairs_here =
+        min(static_cast<std::int64_t>(arguments.heads_together), pairs - section * arguments.heads_together);
     const std::int64_t within = index - section * tiles * arguments.heads_together;
     const std::int64_t pair = section * arguments.heads_together + within % pairs_here;
     const std::int64_t tile = within / pairs_here;
@@ -50,7 +51,9 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), Instance::kConfig
       kernel.first_row = 0;
       kernel.end_row = static_cast<int>(job.q.physical);
     } else {
-      const IndexRange rows = rows_seeing(p.mask, job.q.logical, job.k.logical, {job.key_begin, min(job.k.logical, static_cast<std::int64_t>(job.key_begin + kConfig.kN()))});
+      const IndexRange rows =
+          rows_seeing(p.mask, job.q.logical, job.k.logical,
+                      {job.key_begin, min(job.k.logical, static_cast<std::int64_t>(job.key_begin + kConfig.kN()))});
       kernel.first_row = static_cast<int>(rows.begin / kConfig.kM * kConfig.kM);
       kernel.end_row = static_cast<int>(rows.end);
     }

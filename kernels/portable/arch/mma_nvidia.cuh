@@ -1,0 +1,210 @@
+/// @file Matrix instructions of NVIDIA GPUs (sm_80 and newer) behind the portable kernels' trait. Layouts: PTX ISA,
+/// "Matrix Fragments for mma.m16n8k16" and "ldmatrix".
+#pragma once
+
+#include <hip/hip_runtime.h>
+
+#include <cstdint>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "fmhax/contract/problem.hpp"
+
+namespace fmhax::portable {
+
+inline constexpr int kLanes = 32;
+
+__device__ inline int lane_id() { return static_cast<int>(threadIdx.x % static_cast<unsigned>(kLanes)); }
+
+// Functions below take the lane last, for kernels that keep it in a register.
+
+/// 16 x 16 operand of 16-bit elements. The same registers serve as the left operand of 16 x 16 (rows, depth) and as
+/// the right one of (columns, depth).
+struct Operand {
+  std::uint32_t word[4];
+};
+
+/// 16 x 16 sums. A lane holds kRows x kColumns of them: element(r, c) lies at (row(r), column(c)).
+struct Accumulator {
+  static constexpr int kRows = 2;
+  static constexpr int kColumns = 4;
+  float value[kRows * kColumns];
+
+  static constexpr __device__ int element(int r, int c) { return c / 2 * 4 + r * 2 + c % 2; }
+  __device__ static int row(int r, int lane = lane_id()) { return lane / 4 + 8 * r; }
+  __device__ static int column(int c, int lane = lane_id()) { return lane % 4 * 2 + c % 2 + c / 2 * 8; }
+};
+
+namespace detail {
+
+__device__ inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+__device__ inline Operand load_matrices(const void* row) {
+  Operand o;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(o.word[0]), "=r"(o.word[1]), "=r"(o.word[2]), "=r"(o.word[3])
+               : "r"(shared_address(row)));
+  return o;
+}
+
+__device__ inline Operand load_matrices_transposed(const void* row) {
+  Operand o;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(o.word[0]), "=r"(o.word[1]), "=r"(o.word[2]), "=r"(o.word[3])
+               : "r"(shared_address(row)));
+  return o;
+}
+
+template <DataType kType>
+__device__ inline void mma_16x8(float* c, const Operand& a, std::uint32_t b0, std::uint32_t b1) {
+  if constexpr (kType == DataType::bf16) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b0), "r"(b1));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b0), "r"(b1));
+  }
+}
+
+template <DataType kType>
+__device__ inline std::uint32_t pack(float low, float high) {
+  if constexpr (kType == DataType::bf16) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<const std::uint32_t*>(&pair);
+  } else {
+    const __half2 pair = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const std::uint32_t*>(&pair);
+  }
+}
+
+}  // namespace detail
+
+template <DataType kType>
+__device__ inline float to_float(std::uint16_t bits) {
+  if constexpr (kType == DataType::bf16) {
+    return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
+  } else {
+    return __half2float(__ushort_as_half(bits));
+  }
+}
+
+// A 16 x 16 tile of shared memory becomes an operand in four ways. Each wants the address of the tile's first element
+// plus the lane's offset, for `pitch` elements a row. The instruction's order of 8 x 8 matrices is chosen by the lanes'
+// addresses such that each half of a right operand lies in neighbouring registers.
+__device__ inline int by_rows(int pitch, int lane) { return lane % 16 * pitch + lane / 16 * 8; }
+__device__ inline int by_halves(int pitch, int lane) { return (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8; }
+
+__device__ inline int left_offset(int pitch, int lane = lane_id()) { return by_rows(pitch, lane); }
+/// The tile's rows are the product's rows, its columns the depth.
+__device__ inline Operand load_left(const std::uint16_t* at) { return detail::load_matrices(at); }
+
+__device__ inline int left_transposed_offset(int pitch, int lane = lane_id()) { return by_halves(pitch, lane); }
+/// The tile's rows are the depth, its columns the product's rows.
+__device__ inline Operand load_left_transposed(const std::uint16_t* at) { return detail::load_matrices_transposed(at); }
+
+__device__ inline int right_offset(int pitch, int lane = lane_id()) { return by_rows(pitch, lane); }
+/// The tile's rows are the depth, its columns the product's columns.
+__device__ inline Operand load_right(const std::uint16_t* at) { return detail::load_matrices_transposed(at); }
+
+__device__ inline int right_transposed_offset(int pitch, int lane = lane_id()) { return by_halves(pitch, lane); }
+/// The tile's rows are the product's columns, its columns the depth.
+__device__ inline Operand load_right_transposed(const std::uint16_t* at) { return detail::load_matrices(at); }
+
+/// sum += left * right
+template <DataType kType>
+__device__ inline void multiply(Accumulator& sum, const Operand& left, const Operand& right) {
+  detail::mma_16x8<kType>(sum.value, left, right.word[0], right.word[1]);
+  detail::mma_16x8<kType>(sum.value + 4, left, right.word[2], right.word[3]);
+}
+
+/// A product's result, rounded, as the left operand of the next product.
+template <DataType kType>
+__device__ inline Operand to_operand(const Accumulator& a) {
+  return {{detail::pack<kType>(a.value[0], a.value[1]), detail::pack<kType>(a.value[2], a.value[3]),
+           detail::pack<kType>(a.value[4], a.value[5]), detail::pack<kType>(a.value[6], a.value[7])}};
+}
+
+/// Writes an operand from to_operand() to a 16 x 16 tile of shared memory, row by row; wants the tile's address plus
+/// store_offset.
+__device__ inline int store_offset(int pitch, int lane = lane_id()) { return lane / 4 * pitch + lane % 4 * 2; }
+__device__ inline void store_operand(std::uint16_t* at, int pitch, const Operand& o) {
+  *reinterpret_cast<std::uint32_t*>(at) = o.word[0];
+  *reinterpret_cast<std::uint32_t*>(at + 8 * pitch) = o.word[1];
+  *reinterpret_cast<std::uint32_t*>(at + 8) = o.word[2];
+  *reinterpret_cast<std::uint32_t*>(at + 8 * pitch + 8) = o.word[3];
+}
+
+/// The sums of a lane by rows: quad i lies in row quad_row(i). Its elements are those of columns
+/// quad_column() + {0, 1, 8, 9}.
+inline constexpr int kQuads = 2;
+__device__ inline int quad_row(int i, int lane = lane_id()) { return lane / 4 + 8 * i; }
+__device__ inline int quad_column(int lane = lane_id()) { return lane % 4 * 2; }
+__device__ inline float4 row_quad(const Accumulator& a, int i) {
+  const float* v = a.value + 2 * i;
+  return make_float4(v[0], v[1], v[4], v[5]);
+}
+
+/// The same rows scaled, rounded and traded with the neighbouring lane: four consecutive columns from
+/// packed_column() on. All lanes of a warp call it together.
+__device__ inline int packed_column(int lane = lane_id()) { return lane % 2 * 8 + lane % 4 / 2 * 4; }
+template <DataType kType>
+__device__ inline uint2 packed_quad(const Accumulator& a, int i, float scale, int lane = lane_id()) {
+  const float* v = a.value + 2 * i;
+  const std::uint32_t low = detail::pack<kType>(v[0] * scale, v[1] * scale);
+  const std::uint32_t high = detail::pack<kType>(v[4] * scale, v[5] * scale);
+  const bool is_odd = (lane & 1) != 0;
+  const std::uint32_t got = __shfl_xor_sync(0xffffffffU, is_odd ? low : high, 1);
+  return is_odd ? make_uint2(got, high) : make_uint2(low, got);
+}
+
+/// target[0..3] += value, each element atomically; aligned to its size.
+__device__ inline void atomic_add(float4* target, const float4& value) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(target), "f"(value.x), "f"(value.y), "f"(value.z),
+               "f"(value.w)
+               : "memory");
+#else
+  auto* to = reinterpret_cast<float*>(target);
+  atomicAdd(to, value.x);
+  atomicAdd(to + 1, value.y);
+  atomicAdd(to + 2, value.z);
+  atomicAdd(to + 3, value.w);
+#endif
+}
+__device__ inline void atomic_add(float2* target, const float2& value) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(target), "f"(value.x), "f"(value.y) : "memory");
+#else
+  atomicAdd(&target->x, value.x);
+  atomicAdd(&target->y, value.y);
+#endif
+}
+
+/// 16 (4) bytes from global to shared memory, behind the thread's back; zeros when not valid.
+__device__ inline void copy16_async(void* shared, const void* global, bool is_valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(detail::shared_address(shared)), "l"(global),
+               "r"(is_valid ? 16 : 0)
+               : "memory");
+}
+__device__ inline void copy4_async(void* shared, const void* global, bool is_valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(detail::shared_address(shared)), "l"(global),
+               "r"(is_valid ? 4 : 0)
+               : "memory");
+}
+/// Waits for all of this thread's copies.
+__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+__device__ inline float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+}  // namespace fmhax::portable

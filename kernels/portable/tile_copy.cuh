@@ -1,0 +1,89 @@
+/// @file Moving rows of 16-bit elements between global memory, shared memory and registers.
+#pragma once
+
+#include <cstdint>
+
+#include "mma.cuh"
+
+namespace fmhax::portable {
+
+/// How the threads of a block share the 16-byte chunks of a kRows x kHdim tile of 16-bit elements: chunk i of a thread
+/// lies kRowStep * i rows below its first one, in the same columns.
+template <int kRows, int kHdim, int kPitch, int kThreads>
+struct TileCopy {
+  static constexpr int kChunks = kHdim / 8;
+  static constexpr int kUsed = kThreads / kChunks * kChunks;  ///< threads that take part
+  static constexpr int kRowStep = kUsed / kChunks;
+  static constexpr int kCopies = (kRows + kRowStep - 1) / kRowStep;
+
+  __device__ static int row(int thread) { return thread / kChunks; }
+  __device__ static int column(int thread) { return thread % kChunks * 8; }
+
+  /// A thread's first chunk of a tensor whose tile begins at `tile`.
+  __device__ static const std::uint16_t* source(int thread, const std::uint16_t* tile, std::int64_t stride) {
+    return tile + row(thread) * stride + column(thread);
+  }
+
+  /// Rows [0, rows) and columns [0, hdim) of the tile, zeros elsewhere; behind the threads' backs where every row
+  /// begins at a multiple of 16 bytes. hdim is a multiple of 8.
+  __device__ static void run(int thread, std::uint16_t* shared, const std::uint16_t* source, std::int64_t stride,
+                             int rows, int hdim, bool is_aligned) {
+    if (kUsed < kThreads && thread >= kUsed) return;
+    std::uint16_t* to = shared + row(thread) * kPitch + column(thread);
+    const int valid_rows = column(thread) < hdim ? rows - row(thread) : 0;
+    const std::int64_t step = kRowStep * stride;
+    if (is_aligned) {
+#pragma unroll
+      for (int i = 0; i < kCopies; ++i) {
+        if (kRows % kRowStep != 0 && row(thread) + i * kRowStep >= kRows) break;
+        copy16_async(to + i * kRowStep * kPitch, source, i * kRowStep < valid_rows);
+        source += step;
+      }
+      return;
+    }
+#pragma unroll 1
+    for (int i = 0; i < kCopies; ++i) {
+      if (row(thread) + i * kRowStep >= kRows) break;
+      for (int e = 0; e < 8; ++e) {
+        to[i * kRowStep * kPitch + e] = i * kRowStep < valid_rows ? source[e] : std::uint16_t{0};
+      }
+      source += step;
+    }
+  }
+};
+
+/// This lane's part of the dot product of two rows.
+template <DataType kType>
+__device__ inline float dot_rows(const std::uint16_t* a, const std::uint16_t* b, int hdim, int lane, int lanes,
+                                 bool is_aligned) {
+  float sum = 0;
+  for (int column = lane * 8; column < hdim; column += lanes * 8) {
+    std::uint16_t x[8], y[8];
+    if (is_aligned) {
+      *reinterpret_cast<uint4*>(x) = *reinterpret_cast<const uint4*>(a + column);
+      *reinterpret_cast<uint4*>(y) = *reinterpret_cast<const uint4*>(b + column);
+    } else {
+      for (int e = 0; e < 8; ++e) {
+        x[e] = a[column + e];
+        y[e] = b[column + e];
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < 8; ++e) sum += to_float<kType>(x[e]) * to_float<kType>(y[e]);
+  }
+  return sum;
+}
+
+/// Four elements of a row.
+__device__ inline void store_packed(std::uint16_t* to, const uint2& four, bool is_aligned) {
+  if (is_aligned) {
+    *reinterpret_cast<uint2*>(to) = four;
+  } else {
+    to[0] = static_cast<std::uint16_t>(four.x);
+    to[1] = static_cast<std::uint16_t>(four.x >> 16);
+    to[2] = static_cast<std::uint16_t>(four.y);
+    to[3] = static_cast<std::uint16_t>(four.y >> 16);
+  }
+}
+
+}  // namespace fmhax::portable
