@@ -10,8 +10,9 @@
 
 #include <type_traits>
 
+#include "backward_arguments.hpp"
 #include "backward_config.hpp"
-#include "dq_acc_columns.hpp"
+#include "features.cuh"
 #include "fmhax/contract/params.hpp"
 #include "fmhax/contract/sequence.hpp"
 #include "fmhax/contract/workspace.hpp"
@@ -21,16 +22,9 @@
 
 namespace fmhax::portable {
 
-/// What the host adds to a call's parameters.
-struct BackwardArguments {
-  std::int64_t jobs = 0;            ///< upper bound; jobs beyond the real ones clear rows of no sequence
-  std::int32_t heads_together = 1;  ///< batch mode: (sequence, key head) pairs whose tiles run side by side
-  bool is_aligned = false;          ///< every row of every 16-bit tensor begins at a multiple of 16 bytes
-};
-
 /// The tile of one block.
 struct TileJob {
-  std::int64_t sequence = -1;
+  std::int64_t sequence = 0;
   std::int64_t head_k = 0;
   std::int64_t split = 0;
   int key_begin = 0;
@@ -98,6 +92,7 @@ struct BackwardKernel {
   TileJob job{};
   int seqlen_q = 0, seqlen_k = 0;  ///< logical
   int first_row = 0, end_row = 0;  ///< the query rows to visit; first_row is a multiple of kM
+  bool adds = false;               ///< deterministic mode: an earlier tile wrote to the split
   const int group;
   const int thread, lane;
 
@@ -116,6 +111,18 @@ struct BackwardKernel {
   __device__ bool is_aligned() const { return !kConfig.has_features || arguments.is_aligned; }
   __device__ int hdim_q() const { return static_cast<int>(params.problem.hdim_q); }
   __device__ int hdim_v() const { return static_cast<int>(params.problem.hdim_v); }
+
+  /// What follows is about this sequence and key head.
+  __device__ void begin(std::int64_t sequence, std::int64_t head_k, std::int64_t split) {
+    const Problem& p = params.problem;
+    job.sequence = sequence;
+    job.head_k = head_k;
+    job.split = split;
+    job.q = sequence_range(p, params.lengths, SequenceSide::q, sequence);
+    job.k = sequence_range(p, params.lengths, SequenceSide::k, sequence);
+    seqlen_q = static_cast<int>(job.q.logical);
+    seqlen_k = static_cast<int>(job.k.logical);
+  }
 
   __device__ std::int64_t offset_of(const TensorRef& t, const SequenceRange& range, std::int64_t row,
                                     std::int64_t head) const {
@@ -192,8 +199,11 @@ struct BackwardKernel {
                             rows_of(params.o, job.q, row, head_q(at.head)), hdim_v(), thread % kLanesPerRow,
                             kLanesPerRow, is_aligned());
     }
-    for (int offset = kLanesPerRow / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffU, sum, offset);
+    for (int offset = kLanesPerRow / 2; offset > 0; offset /= 2) sum += arch::shuffle_xor(sum, offset);
     if (thread % kLanesPerRow == 0) {
+      if (params.problem.has_dlse && row < seqlen_q) {
+        sum -= static_cast<const float*>(params.dlse.data)[offset_of(params.dlse, job.q, row, head_q(at.head))];
+      }
       reinterpret_cast<float*>(shared.stats[stage])[local / 2 * 4 + local % 2 + 2] = sum;
     }
   }
@@ -210,14 +220,19 @@ struct BackwardKernel {
 
   /// S^T and dP^T of this warp's keys; P^T and dS^T as operands.
   template <bool kIsMasked>
-  __device__ void score(int row, int stage, Operand (&p)[kScoredTiles], Operand (&ds)[kScoredTiles]) {
+  __device__ void score(int row, int head, int stage, Operand (&p)[kScoredTiles], Operand (&ds)[kScoredTiles]) {
     const int rows = half() * kScoredTiles * 16;
     Accumulator s[kScoredTiles] = {};
     multiply_tiles<kDepthQ, kPitchQ>(s, shared.k + warp_keys() * kPitchQ, shared.q[stage] + rows * kPitchQ);
-    exponentiate<kIsMasked>(row + rows, shared.stats[stage] + rows / 2, s);
+    const float4* stats = shared.stats[stage] + rows / 2;
+    if constexpr (!kConfig.has_features) exponentiate<kIsMasked>(row + rows, stats, s);
     Accumulator dp[kScoredTiles] = {};
     multiply_tiles<kDepthV, kPitchV>(dp, shared.v + warp_keys() * kPitchV, shared.dout[stage] + rows * kPitchV);
-    differentiate(shared.stats[stage] + rows / 2, s, dp);
+    if constexpr (kConfig.has_features) {
+      finish_with_features(row + rows, head, stats, s, dp);
+    } else {
+      differentiate(stats, s, dp);
+    }
 #pragma unroll
     for (int i = 0; i < kScoredTiles; ++i) {
       p[i] = to_operand<kType>(s[i]);
@@ -246,20 +261,27 @@ struct BackwardKernel {
     return stats[i * 8 + Accumulator::column(2 * pair, lane) / 2];
   }
 
+  /// Row i of the sequence sees keys i + low .. i + high, within the sequence.
+  struct Band {
+    int low, high;
+  };
+  __device__ Band visible_band() const {
+    constexpr std::int64_t kFar = kMaxSeqlen;
+    const Mask& mask = params.problem.mask;
+    const std::int64_t offset = mask_offset(mask, seqlen_q, seqlen_k);
+    return {static_cast<int>(mask.window_left < 0 ? -kFar : clamp_index(offset - mask.window_left, -kFar, kFar)),
+            static_cast<int>(mask.window_right < 0 ? kFar : clamp_index(offset + mask.window_right, -kFar, kFar))};
+  }
+  __device__ bool is_visible(const Band& band, int row, int key) const {
+    return key < seqlen_k && key - row >= band.low && key - row <= band.high;
+  }
+
   /// s becomes P.
   template <bool kIsMasked>
   __device__ void exponentiate(int first, const float4* stats, Accumulator (&s)[kScoredTiles]) const {
-    constexpr float kLog2E = 1.4426950408889634F;
     const float scale = params.scale * kLog2E;
-    // Row i of the sequence sees keys i + low .. i + high, within the sequence.
-    int low = 0, high = 0;
-    if constexpr (kIsMasked) {
-      constexpr std::int64_t kFar = std::int64_t{1} << 30;
-      const Mask& mask = params.problem.mask;
-      const std::int64_t offset = mask_offset(mask, seqlen_q, seqlen_k);
-      low = static_cast<int>(mask.window_left < 0 ? -kFar : clamp_index(offset - mask.window_left, -kFar, kFar));
-      high = static_cast<int>(mask.window_right < 0 ? kFar : clamp_index(offset + mask.window_right, -kFar, kFar));
-    }
+    Band band{};
+    if constexpr (kIsMasked) band = visible_band();
 #pragma unroll
     for (int i = 0; i < kScoredTiles; ++i) {
 #pragma unroll
@@ -272,11 +294,10 @@ struct BackwardKernel {
           for (int r = 0; r < Accumulator::kRows; ++r) {
             const int e = Accumulator::element(r, 2 * pair + c);
             // A row that sees no key has lse = -inf, so infinity here; such a row is masked.
-            float p = exp2_fast(s[i].value[e] * scale - shift);
+            float p = arch::fast_exp2(s[i].value[e] * scale - shift);
             if constexpr (kIsMasked) {
               const int key = job.key_begin + warp_keys() + Accumulator::row(r, lane);
-              const int distance = key - (first + i * 16 + Accumulator::column(2 * pair + c, lane));
-              if (key >= seqlen_k || distance < low || distance > high) p = 0;
+              if (!is_visible(band, first + i * 16 + Accumulator::column(2 * pair + c, lane), key)) p = 0;
             }
             s[i].value[e] = p;
           }
@@ -302,6 +323,51 @@ struct BackwardKernel {
           }
         }
       }
+    }
+  }
+
+  /// s becomes P as dropout leaves it, dp becomes dS on its way to dq and dk.
+  __device__ void finish_with_features(int first, int head, const float4* stats, Accumulator (&s)[kScoredTiles],
+                                       Accumulator (&dp)[kScoredTiles]) const {
+    const LogitFeatures logits = logit_features(params, job.sequence, head_q(head), job.q, job.k);
+    const DropoutFeatures dropout = dropout_features(params, job.sequence, head_q(head));
+    const Band band = visible_band();
+    const int first_key = job.key_begin + warp_keys();
+#pragma unroll
+    for (int i = 0; i < kScoredTiles; ++i) {
+      float factors[1][Accumulator::kRows * Accumulator::kColumns];
+      if (dropout.is_on) {
+        dropout_factors<true>(
+            dropout, [&](int) { return make_int2(first + i * 16, first_key); }, factors);
+      }
+#pragma unroll
+      for (int c = 0; c < Accumulator::kColumns; ++c) {
+        const float4 of_rows = stats_of(stats, i, c / 2);
+        const float lse = c % 2 == 0 ? of_rows.x : of_rows.y;
+        const float d = c % 2 == 0 ? of_rows.z : of_rows.w;
+        const int row = first + i * 16 + Accumulator::column(c, lane);
+#pragma unroll
+        for (int r = 0; r < Accumulator::kRows; ++r) {
+          const int e = Accumulator::element(r, c);
+          const int key = first_key + Accumulator::row(r, lane);
+          const Logit logit = logits.logit<kType>(s[i].value[e] * params.scale, row, key);
+          const bool counts = is_visible(band, row, key) && row < seqlen_q && lse != -INFINITY;
+          const float p = counts ? arch::fast_exp2((logit.value - lse) * kLog2E) : 0.0F;
+          const float factor = dropout.is_on ? factors[0][e] : 1.0F;
+          s[i].value[e] = p * factor;
+          dp[i].value[e] = p * (dp[i].value[e] * factor - d) * logit.slope;
+        }
+      }
+    }
+  }
+
+  /// The bytes behind dropout for all rows and the keys of this tile, where they are asked for.
+  __device__ void store_random_values() const {
+    if (!params.problem.stores_random_values) return;
+    const IndexRange keys{job.key_begin, min(job.k.logical, static_cast<std::int64_t>(job.key_begin + kN))};
+    for (int head = 0; head < group; ++head) {
+      portable::store_random_values<kThreads>(params, dropout_features(params, job.sequence, head_q(head)),
+                                              job.sequence, head_q(head), job.q, {0, seqlen_q}, keys);
     }
   }
 
@@ -418,7 +484,17 @@ struct BackwardKernel {
     const auto in_rows = [&](int row) { return row < rows; };
     const auto in_columns = [&](int column) { return column < columns; };
     const auto add = [](auto* to, const auto& value) { atomic_add(to, value); };
-    const auto store = [](auto* to, const auto& value) { *to = value; };
+    const auto store = [this](auto* to, auto value) {
+      if (adds) {
+        value.x += to->x;
+        value.y += to->y;
+        if constexpr (sizeof(value) == sizeof(float4)) {
+          value.z += to->z;
+          value.w += to->w;
+        }
+      }
+      *to = value;
+    };
     const bool is_whole = rows >= kDqTilesM * 16 && columns >= kDqTilesN * 16;
     if (params.problem.is_deterministic) {
       write(in_rows, in_columns, store);
@@ -429,7 +505,21 @@ struct BackwardKernel {
     }
   }
 
-  __device__ void run() {
+  /// dk and dv of the keys from key_begin on, and what they add to dq; in deterministic mode added to what the split
+  /// holds, or written over it.
+  __device__ void run(int key_begin, bool adds_to_split) {
+    job.key_begin = key_begin;
+    adds = adds_to_split;
+    if constexpr (kConfig.is_direct) {
+      first_row = 0;
+      end_row = static_cast<int>(job.q.physical);
+    } else {
+      const std::int64_t key_end = min(job.k.logical, static_cast<std::int64_t>(key_begin + kN));
+      const IndexRange rows = rows_seeing(params.problem.mask, job.q.logical, job.k.logical, {key_begin, key_end});
+      first_row = static_cast<int>(rows.begin / kM * kM);
+      end_row = static_cast<int>(rows.end);
+    }
+    if constexpr (kConfig.has_features) store_random_values();
     Accumulator dk[kTilesQ] = {};
     Accumulator dv[kTilesV] = {};
     __syncthreads();  // the job before this one may still read
@@ -437,7 +527,6 @@ struct BackwardKernel {
     const int steps = first_row < end_row ? (end_row - first_row + kM - 1) / kM * group : 0;
     Cursor next{};
     DqCursor dq{};
-    int row = first_row;
     if (steps > 0) {
       move_to_head(next);
       move_to_head(dq);
@@ -449,22 +538,21 @@ struct BackwardKernel {
       const int stage = index & 1;
       wait_for_copies();
       __syncthreads();
-      const int row_of_next = next.row;
       if (index + 1 < steps) load_step(next, stage ^ 1, seqlen_q - next.row);
       if (index > 0) {
         finish_dq(dq, stage ^ 1);
         advance(dq);
       }
-      if (needs_mask(row)) {
-        step<true>(row, stage, dk, dv);
+      // dq's cursor, no longer behind, stands at this step.
+      if (needs_mask(dq.row)) {
+        step<true>(dq.row, dq.head, stage, dk, dv);
       } else {
-        step<false>(row, stage, dk, dv);
+        step<false>(dq.row, dq.head, stage, dk, dv);
       }
       if (index + 1 < steps) {
         if constexpr (kConfig.is_direct) compute_d(next, stage ^ 1);
         advance(next);
       }
-      row = row_of_next;
     }
     wait_for_copies();
     __syncthreads();
@@ -475,9 +563,9 @@ struct BackwardKernel {
 
   /// One query tile: its part of dk and dv, and its dS for dq.
   template <bool kIsMasked>
-  __device__ void step(int row, int stage, Accumulator (&dk)[kTilesQ], Accumulator (&dv)[kTilesV]) {
+  __device__ void step(int row, int head, int stage, Accumulator (&dk)[kTilesQ], Accumulator (&dv)[kTilesV]) {
     Operand p[kScoredTiles], ds[kScoredTiles];
-    score<kIsMasked>(row, stage, p, ds);
+    score<kIsMasked>(row, head, stage, p, ds);
     std::uint16_t* ds_tile = shared.ds[stage] + warp_keys() * kPitchS;
     if constexpr (kSplit == 1) {
 #pragma unroll

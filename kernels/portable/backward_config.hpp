@@ -1,4 +1,5 @@
-/// @file What a backward kernel is compiled for: one instance, one of these.
+/// @file What a backward kernel is compiled for, and which kernel that is for a head dimension: plain data and pure
+/// functions, shared by host and device.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 namespace fmhax::portable {
 
-/// A block owns kN keys of one key head and walks over query tiles of kM rows. Each group of hdim_split warps shares 16
+/// A block owns kN keys of one key head and walks over query tiles of kM rows. hdim_split neighbouring warps share 16
 /// keys: with 1 the probabilities never leave the registers; with 2 each warp scores half of the rows, exchanges them
 /// through shared memory and keeps half of the columns of dk and dv, which is what large head dimensions need.
 struct BackwardConfig {
@@ -17,10 +18,9 @@ struct BackwardConfig {
   int kM = 64;
   int warps = 8;
   int hdim_split = 1;
-  int dq_warps_m = 2;  ///< warps along the rows of the dq tile; the others share its columns
-  int blocks_per_multiprocessor = 1;
+  int dq_warps_m = 2;         ///< warps along the rows of the dq tile; the others share its columns
   bool is_direct = false;     ///< all keys fit the tile: dq is complete in the block, d is computed on the way
-  bool has_features = false;  ///< anything that changes logits or gradients beyond scale and mask
+  bool has_features = false;  ///< bias, ALiBi, soft-cap, dropout; rows that aren't aligned
 
   constexpr int kN() const { return 16 * warps / hdim_split; }
   constexpr int threads() const { return 32 * warps; }
@@ -34,12 +34,29 @@ struct BackwardConfig {
   constexpr int q_elements() const { return kM * pitch_q(); }
   constexpr int dout_elements() const { return kM * pitch_v(); }
   constexpr int ds_elements() const { return kN() * pitch_s(); }
+  constexpr int p_elements() const { return hdim_split > 1 ? ds_elements() : 0; }
   constexpr int shared_bytes() const {
-    const int p_elements = hdim_split > 1 ? ds_elements() : 0;
-    const int elements =
-        k_elements() + v_elements() + 2 * (q_elements() + dout_elements() + ds_elements()) + p_elements;
-    return 2 * elements + 2 * 2 * kM * 4;
+    const int staged = q_elements() + dout_elements() + ds_elements();
+    return 2 * (k_elements() + v_elements() + 2 * staged + p_elements()) + 2 * 2 * kM * 4;
   }
 };
+
+/// The kernel for head dimensions rounded up to (hdim_q, hdim_v). Tiles are as large as registers and shared memory
+/// allow; figures in docs/kernels.md.
+constexpr BackwardConfig backward_config(DataType dtype, int hdim_q, int hdim_v, bool is_direct, bool has_features) {
+  BackwardConfig config{.dtype = dtype, .hdim_q = hdim_q, .hdim_v = hdim_v};
+  config.is_direct = is_direct;
+  config.has_features = has_features;
+  const int widest = hdim_q > hdim_v ? hdim_q : hdim_v;
+  if (widest > 128) {
+    config.hdim_split = 2;
+  } else if (widest == 128) {
+    config.kM = has_features ? 32 : 64;  // features need registers of their own
+  } else {
+    config.dq_warps_m = 4;
+    config.kM = hdim_q == 64 && !is_direct && !has_features ? 128 : 64;
+  }
+  return config;
+}
 
 }  // namespace fmhax::portable

@@ -1,14 +1,18 @@
-/// @file The order of the columns within a row of dq_acc, the one thing about it that the contract leaves to a
-/// provider.
+/// @file The order of the columns within a row of dq_acc, the one thing about it that is a provider's own.
+///
+/// Of each 16 columns, the four that a lane of the matrix units holds, {0, 1, 8, 9} + 2 t, lie side by side, so that
+/// one instruction adds them. Eight columns left over at a row's end keep their order.
 #pragma once
 
 #include "fmhax/contract/platform_macros.hpp"
 
 namespace fmhax::portable {
 
-/// Where column c of dq lies in its row of dq_acc. In each 16 columns, the four that a lane of the matrix units holds
-/// ({0, 1, 8, 9} + 2 t) lie side by side, so that they are added with one instruction; eight columns left over at the
-/// end of a row keep their order, which dq_acc_column() does not cover.
-FMHAX_HOST_DEVICE constexpr int dq_acc_column(int c) { return c / 16 * 16 + c % 8 / 2 * 4 + c % 16 / 8 * 2 + c % 2; }
+/// The column of dq that lies at `position` in a row of dq_acc.
+FMHAX_HOST_DEVICE constexpr int dq_column(int position, int hdim) {
+  const int group = position / 16 * 16;
+  if (group + 16 > hdim) return position;
+  return group + position % 16 / 4 * 2 + position % 4 / 2 * 8 + position % 2;
+}
 
 }  // namespace fmhax::portable

@@ -6,6 +6,7 @@
 #include "fmhax/contract/sequence.hpp"
 #include "launch.hpp"
 #include "places.cuh"
+#include "status.cuh"
 #include "tile_order.cuh"
 
 namespace fmhax::portable {
@@ -74,7 +75,7 @@ class Packer {
     } else {
       write_refusal();
     }
-    if (is_first_thread() && params_.status != nullptr) report(found, checks + 1);
+    if (is_first_thread() && params_.status != nullptr) report(found, checks + 1, *params_.status);
   }
 
  private:
@@ -177,18 +178,6 @@ class Packer {
       const bool holds_mark = i == 0 && nsplits_count(spec_, p_.batch) > 0;
       to[i] = uint4{holds_mark ? static_cast<std::uint32_t>(kInvalidCall) : 0U, 0U, 0U, 0U};
     }
-  }
-
-  /// The code last: whoever sees it sees the fields that belong to it.
-  __device__ void report(const CallStatus& found, std::int64_t checks) const {
-    CallStatus& to = *params_.status;
-    arch::store_for_host(&to.side, found.side);
-    arch::store_for_host(&to.sequence, found.sequence);
-    arch::store_for_host(&to.value, found.value);
-    arch::store_for_host(&to.limit, found.limit);
-    arch::store_for_host(&to.checks, checks);
-    arch::fence_for_host();
-    arch::store_for_host(&to.code, found.code);
   }
 
   template <typename T>

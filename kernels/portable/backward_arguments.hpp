@@ -1,0 +1,18 @@
+/// @file What the host adds to a backward kernel's KernelParams.
+#pragma once
+
+#include <cstdint>
+
+namespace fmhax::portable {
+
+/// Rows and keys are counted in 32 bits, with room to add two counts.
+inline constexpr std::int64_t kMaxSeqlen = std::int64_t{1} << 30;
+
+struct BackwardArguments {
+  std::int64_t jobs = 0;            ///< of all heads; group mode: the most that a call within the capacity has
+  std::int64_t jobs_per_head = 0;   ///< batch mode: key tiles of a sequence, or its splits
+  std::int64_t heads_together = 1;  ///< batch mode: (sequence, key head) pairs whose tiles run side by side
+  bool is_aligned = false;          ///< every row of every 16-bit tensor begins at a multiple of 16 bytes
+};
+
+}  // namespace fmhax::portable
