@@ -1,6 +1,7 @@
-// dq = scale * the sum of its splits, in order. Bound by memory: a block takes a few rows of one head, four columns a
-// thread.
+// dq = scale * the sum of its splits, in order. Bound by memory: a block takes a few rows of one head, four
+// columns a thread.
 #include "auxiliary.hpp"
+#include "dq_acc_columns.hpp"
 #include "elements.cuh"
 #include "fmhax/contract/workspace.hpp"
 #include "launch.hpp"
@@ -84,20 +85,41 @@ __device__ Source source_of(const KernelParams& params, const Tile& tile, std::i
           static_cast<const float*>(params.dq_acc) + offset + tile.head * nsplits * split_stride + within * p.hdim_q};
 }
 
-__device__ float4 sum_of(const Source& source, int column) {
+__device__ float4 sum_of(const Source& source, int position) {
   float4 sum{};
   if (source.kind == Kind::nan) {
     const float nan = __int_as_float(0x7fc00000);
     return {nan, nan, nan, nan};
   }
   if (source.kind != Kind::sum) return sum;
-  const float* from = source.data + column;
+  const float* from = source.data + position;
 #pragma unroll 4
   for (std::int32_t split = 0; split < source.nsplits; ++split) {
     const float4 part = arch::load_streaming(reinterpret_cast<const float4*>(from + split * source.split_stride));
     sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
   }
   return sum;
+}
+
+/// Four consecutive columns of dq, rounded.
+struct Columns {
+  int first = 0;
+  uint2 elements{};
+};
+
+static_assert(dq_column(4, 16) == 2 && dq_column(6, 16) == 10 && dq_column(12, 16) == 6 && dq_column(14, 16) == 14,
+              "a thread's four positions hold columns {0, 1, 8, 9} + 2 * its number among four");
+
+/// Puts columns together again, two of this thread's and two of its neighbour's; `own` lies at four positions of dq_acc
+/// from `position` on. For all lanes of a warp together.
+__device__ Columns columns_at(int position, std::int64_t hdim, uint2 own) {
+  const int group = position / 16 * 16;
+  const int number = position % 16 / kColumns;
+  const bool is_odd = number % 2 != 0;
+  const std::uint32_t got = arch::shuffle_xor(is_odd ? own.x : own.y, 1);
+  if (group + 16 > hdim) return {position, own};
+  if (is_odd) return {group + 8 + 2 * (number - 1), {got, own.y}};
+  return {group + 2 * number, {own.x, got}};
 }
 
 template <DataType kDtype, bool kIsAligned>
@@ -108,30 +130,29 @@ __global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL
   const std::int64_t rows = p.is_group_mode ? p.total_q : p.max_seqlen_q;
   const std::int64_t tiles = (rows + threads.tile_rows - 1) / threads.tile_rows;
   const std::int64_t jobs = batches * tiles * p.nhead_q;
-  const int column = kColumns * static_cast<int>(threadIdx.x & ((1U << threads.log2_count) - 1));
+  const int position = kColumns * static_cast<int>(threadIdx.x & ((1U << threads.log2_count) - 1));
   const int first_row = static_cast<int>(threadIdx.x >> threads.log2_count);
   const bool is_refused = params.nsplits[0] == kInvalidCall;
 
   for (std::int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
     const Tile tile = tile_of(params, tiles, threads.tile_rows, job);
-    if (column >= p.hdim_q) continue;
+    const auto row_of = [&](int u) { return tile.first_row + first_row + u * (kThreads >> threads.log2_count); };
     Source source[kRowsInFlight];
     float4 sum[kRowsInFlight];
 #pragma unroll
     for (int u = 0; u < kRowsInFlight; ++u) {
-      const std::int64_t row = tile.first_row + first_row + u * (kThreads >> threads.log2_count);
-      source[u] = source_of(params, tile, row, is_refused);
+      source[u] = position < p.hdim_q ? source_of(params, tile, row_of(u), is_refused) : Source{};
     }
 #pragma unroll
-    for (int u = 0; u < kRowsInFlight; ++u) sum[u] = sum_of(source[u], column);
+    for (int u = 0; u < kRowsInFlight; ++u) sum[u] = sum_of(source[u], position);
 #pragma unroll
     for (int u = 0; u < kRowsInFlight; ++u) {
+      const uint2 converted{narrow<kDtype>(params.scale * sum[u].x, params.scale * sum[u].y),
+                            narrow<kDtype>(params.scale * sum[u].z, params.scale * sum[u].w)};
+      const Columns columns = columns_at(position, p.hdim_q, converted);
       if (source[u].kind == Kind::outside) continue;
-      const std::int64_t row = tile.first_row + first_row + u * (kThreads >> threads.log2_count);
-      auto* to =
-          static_cast<std::uint16_t*>(params.dq.data) + row_offset(params.dq, tile.batch, row, tile.head) + column;
-      store_half_vector<kIsAligned>(to, {narrow<kDtype>(params.scale * sum[u].x, params.scale * sum[u].y),
-                                         narrow<kDtype>(params.scale * sum[u].z, params.scale * sum[u].w)});
+      auto* to = static_cast<std::uint16_t*>(params.dq.data) + row_offset(params.dq, tile.batch, row_of(u), tile.head);
+      store_half_vector<kIsAligned>(to + columns.first, columns.elements);
     }
   }
 }
