@@ -15,7 +15,9 @@ bool form_auxiliary(KernelRole role, const WorkspaceSpec& spec, const DeviceTrai
     case KernelRole::dsink:
       return p.has_sink && form_dsink(traits, params, launch);
     case KernelRole::forward:
+      return form_forward(traits, params, launch);
     case KernelRole::dbias:
+      return p.has_dbias && form_dbias(traits, params, launch);
     case KernelRole::dq_dk_dv:
       break;
   }

@@ -12,6 +12,8 @@ bool form_dot_do_o(const DeviceTraits& traits, const KernelParams& params, Kerne
 bool form_convert_dq(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch);
 bool form_prepare(const WorkspaceSpec& spec, const DeviceTraits& traits, const KernelParams& params,
                   KernelLaunch& launch);
+bool form_forward(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch);
+bool form_dbias(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch);
 bool form_dsink(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch);
 
 /// The role's launch for an entry with this spec; false for dq_dk_dv, which is the entry's own, and for roles that an

@@ -136,8 +136,9 @@ __device__ void store_random_values(const KernelParams& params, const DropoutFea
       *reinterpret_cast<uint4*>(to) = uint4{words.word[0], words.word[1], words.word[2], words.word[3]};
       continue;
     }
-    for (std::int64_t j = 0; j < kDropoutKeys && first_key + j < keys.end; ++j) {
-      to[j] = static_cast<std::uint8_t>(dropout_byte(words, j));
+#pragma unroll
+    for (std::int64_t j = 0; j < kDropoutKeys; ++j) {
+      if (first_key + j < keys.end) to[j] = static_cast<std::uint8_t>(dropout_byte(words, j));
     }
   }
 }
