@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -19,20 +21,25 @@ using namespace fmhax::verification;
 
 namespace {
 
-/// A scalar loss whose gradient with respect to o is dout.
+/// A scalar loss whose gradient with respect to o is dout, and with respect to lse dlse where there is one.
 double loss(const AttentionInputs& in) {
   const ForwardResult forward = reference_forward(in);
   double sum = 0;
   for (std::size_t i = 0; i < forward.o.data.size(); ++i) sum += forward.o.data[i] * in.dout.data[i];
+  const DenseTensor& dlse = in.features.dlse;
+  for (std::size_t i = 0; i < dlse.data.size(); ++i) {
+    if (std::isfinite(forward.lse.data[i])) sum += forward.lse.data[i] * dlse.data[i];
+  }
   return sum;
 }
 
 /// Compares entries of a gradient, spread over the tensor, with central differences of the loss.
-void check_differences(const AttentionInputs& inputs, DenseTensor AttentionInputs::*input,
+void check_differences(const AttentionInputs& inputs, std::vector<double>& (*input)(AttentionInputs&),
                        const DenseTensor& gradient) {
   AttentionInputs in = inputs;
   constexpr double kStep = 1e-5;
-  std::vector<double>& values = (in.*input).data;
+  std::vector<double>& values = input(in);
+  REQUIRE(values.size() == gradient.data.size());
   const std::size_t stride = std::max<std::size_t>(values.size() / 97, 1);
   for (std::size_t i = 0; i < values.size(); i += stride) {
     const double value = values[i];
@@ -50,9 +57,19 @@ void check_against_differences(const Case& c) {
   INFO(to_string(c));
   const AttentionInputs in = draw_inputs(c);
   const BackwardResult backward = reference_backward(in, reference_forward(in));
-  check_differences(in, &AttentionInputs::q, backward.gradients.dq);
-  check_differences(in, &AttentionInputs::k, backward.gradients.dk);
-  check_differences(in, &AttentionInputs::v, backward.gradients.dv);
+  const Gradients& g = backward.gradients;
+  check_differences(
+      in, [](AttentionInputs & x) -> auto& { return x.q.data; }, g.dq);
+  check_differences(
+      in, [](AttentionInputs & x) -> auto& { return x.k.data; }, g.dk);
+  check_differences(
+      in, [](AttentionInputs & x) -> auto& { return x.v.data; }, g.dv);
+  if (c.problem.has_dbias)
+    check_differences(
+        in, [](AttentionInputs & x) -> auto& { return x.features.bias.data; }, g.dbias);
+  if (c.problem.has_sink)
+    check_differences(
+        in, [](AttentionInputs & x) -> auto& { return x.features.sink; }, g.dsink);
 }
 
 /// A small case with its expected results.
@@ -78,6 +95,106 @@ TEST_CASE("the reference's gradients with padding are the finite differences of 
   c.lengths.q.logical = {4, 4};
   c.lengths.k.logical = {5, 3};
   check_against_differences(c);
+}
+
+TEST_CASE("the reference's gradients with features are the finite differences of its forward") {
+  using Feature = void (*)(Case&);
+  const std::vector<std::pair<const char*, Feature>> features{
+      {"softcap",
+       [](Case& c) {
+         c.problem.has_softcap = true;
+         c.features.softcap = 1.5F;
+       }},
+      {"bias for each head",
+       [](Case& c) {
+         c.problem.bias = BiasKind::elementwise;
+         c.problem.has_dbias = true;
+       }},
+      {"bias for all",
+       [](Case& c) {
+         c.problem.bias = BiasKind::elementwise;
+         c.problem.has_dbias = true;
+         c.features.bias_expands_batch = c.features.dbias_sums_batch = true;
+         c.features.bias_expands_nhead = c.features.dbias_sums_nhead = true;
+       }},
+      {"alibi", [](Case& c) { c.problem.bias = BiasKind::alibi; }},
+      {"alibi bottom-right",
+       [](Case& c) {
+         c.problem.bias = BiasKind::alibi;
+         c.problem.alibi_form = AlibiForm::distance_bottom_right;
+         c.features.alibi_per_sequence = true;
+       }},
+      {"alibi column",
+       [](Case& c) {
+         c.problem.bias = BiasKind::alibi;
+         c.problem.alibi_form = AlibiForm::column;
+       }},
+      {"dropout",
+       [](Case& c) {
+         c.problem.has_dropout = true;
+         c.features.dropout_probability = 0.4F;
+       }},
+      {"sink", [](Case& c) { c.problem.has_sink = true; }},
+      {"dlse", [](Case& c) { c.problem.has_dlse = true; }},
+  };
+  const auto check_with = [&](auto applies) {
+    for (Case c : {test::batch_case(2, 6, 5, Mask::causal_bottom_right()), test::group_case({3, 0, 6}, {5, 4, 2})}) {
+      for (std::size_t i = 0; i < features.size(); ++i) {
+        if (applies(i)) features[i].second(c);
+      }
+      check_against_differences(c);
+    }
+  };
+  for (std::size_t only = 0; only < features.size(); ++only) {
+    INFO("feature ", features[only].first);
+    check_with([only](std::size_t i) { return i == only; });
+  }
+  const auto all_but_bias = [](std::size_t i) { return i == 0 || i >= 6; };
+  for (std::size_t bias = 1; bias < 6; ++bias) {
+    INFO("everything at once, with ", features[bias].first);
+    check_with([&](std::size_t i) { return i == bias || all_but_bias(i); });
+  }
+}
+
+TEST_CASE("what is added to the reference's logits is what the contract says") {
+  // One query head, no scores at all: S is the addend alone.
+  const auto logits = [](Case c) {
+    c.problem.nhead_q = 1;
+    AttentionInputs in = draw_inputs(c);
+    std::fill(in.q.data.begin(), in.q.data.end(), 0.0);
+    in.features.alibi_slopes.assign(1, 0.5);
+    return reference_forward(in).lse.data;
+  };
+  const auto expected = [](auto addend, std::int64_t rows, std::int64_t keys) {
+    std::vector<double> lse;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      double sum = 0;
+      for (std::int64_t j = 0; j < keys; ++j) sum += std::exp(0.5 * static_cast<double>(addend(i, j)));
+      lse.push_back(std::log(sum));
+    }
+    return lse;
+  };
+  Case c = test::batch_case(1, 3, 5);
+  c.problem.bias = BiasKind::alibi;
+  const auto check = [&](auto addend) {
+    const std::vector<double> found = logits(c);
+    const std::vector<double> wanted = expected(addend, 3, 5);
+    for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(found[i] == doctest::Approx(wanted[i]));
+  };
+  check([](std::int64_t i, std::int64_t j) { return -std::abs(i - j); });
+  c.problem.alibi_form = AlibiForm::distance_bottom_right;
+  check([](std::int64_t i, std::int64_t j) { return -std::abs(i + 2 - j); });
+  c.problem.alibi_form = AlibiForm::column;
+  check([](std::int64_t, std::int64_t j) { return j; });
+}
+
+TEST_CASE("rows that see no key have the sink as lse, and their dlse is the sink's") {
+  Case c = test::batch_case(1, 5, 2, Mask::causal_bottom_right());
+  c.problem.has_sink = true;
+  const AttentionInputs in = draw_inputs(c);
+  const ForwardResult forward = reference_forward(in);
+  CHECK(*forward.lse.row(0, 1, 0) == in.features.sink[0]);
+  CHECK(*forward.o.row(0, 1, 0) == 0.0);
 }
 
 TEST_CASE("the reference's window is the one that the mask's definition gives") {

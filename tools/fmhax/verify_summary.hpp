@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,8 @@ class VerifySummary {
   std::uint64_t count_ = 0;
   std::uint64_t deterministic_ = 0;                   ///< problems whose runs had to give equal bits
   std::uint64_t equal_bit_runs_ = 0;                  ///< their runs, all kinds together
-  std::array<std::array<WorstError, 3>, 3> worst_{};  ///< [dtype][gradient]
+  std::array<std::array<WorstError, 5>, 3> worst_{};  ///< [dtype][gradient]
+  std::map<std::string, std::uint64_t> features_;     ///< problems that had each
   std::vector<Failure> failures_;
 };
 

@@ -37,6 +37,52 @@ void expand(DenseTensor& tensor, const Layout& layout) {
   }
 }
 
+/// Adds what the features need.
+void draw_features(const Case& c, Random& random, AttentionInputs& in) {
+  const Problem& p = c.problem;
+  const FeatureChoices& choices = c.features;
+  FeatureInputs& f = in.features;
+  if (p.bias == BiasKind::elementwise) {
+    f.bias = row_by_key(in, choices.bias_expands_batch ? 1 : in.q.batch, choices.bias_expands_nhead ? 1 : p.nhead_q, 0);
+    fill_normal(f.bias, p.dtype, random);
+  }
+  f.dbias_batch = choices.dbias_sums_batch ? 1 : in.q.batch;
+  f.dbias_nhead = choices.dbias_sums_nhead ? 1 : p.nhead_q;
+  if (p.bias == BiasKind::alibi) {
+    f.alibi_slopes.resize(static_cast<std::size_t>((choices.alibi_per_sequence ? p.batch : 1) * p.nhead_q));
+    for (double& slope : f.alibi_slopes) slope = round_to(DataType::fp32, std::exp2(-8 * random.uniform()));
+  }
+  f.softcap = static_cast<double>(choices.softcap);
+  if (p.has_dropout) f.dropout = {choices.dropout_probability, random.next(), random.next(), nullptr, nullptr};
+  if (p.has_sink) {
+    f.sink.resize(static_cast<std::size_t>(p.nhead_q));
+    for (double& sink : f.sink) sink = round_to(DataType::fp32, 2 * random.normal());
+  }
+  if (p.has_dlse) {
+    f.dlse = DenseTensor(in.q.batch, in.q.seqlen, p.nhead_q, 1);
+    fill_normal(f.dlse, DataType::fp32, random);
+  }
+}
+
+std::string describe_features(const Case& c) {
+  const Problem& p = c.problem;
+  const FeatureChoices& f = c.features;
+  const auto broadcast = [](bool batch, bool nhead) {
+    return std::string(batch && nhead ? "batch,nhead" : (batch ? "batch" : (nhead ? "nhead" : "nothing")));
+  };
+  std::string text;
+  if (p.bias == BiasKind::elementwise) {
+    text += " bias-broadcast:" + broadcast(f.bias_expands_batch, f.bias_expands_nhead);
+  }
+  if (p.has_dbias) text += " dbias-summed:" + broadcast(f.dbias_sums_batch, f.dbias_sums_nhead);
+  if (f.alibi_per_sequence) text += " slopes-per-sequence";
+  if (p.has_softcap) text += fmt::format(" cap={:.4g}", f.softcap);
+  if (p.has_dropout) {
+    text += fmt::format(" p={:.3g}{}", f.dropout_probability, f.dropout_from_memory ? " seed-in-memory" : "");
+  }
+  return text;
+}
+
 std::string describe(const char* name, const Layout& layout) {
   std::string text;
   if (layout.order != Order::bshd) text += layout.order == Order::sbhd ? " sbhd" : " bhsd";
@@ -59,6 +105,7 @@ std::string to_string(const Case& c) {
   if (!c.lengths.q.logical.empty()) text += fmt::format(" logical_q={}", fmt::join(c.lengths.q.logical, ","));
   if (!c.lengths.k.logical.empty()) text += fmt::format(" logical_k={}", fmt::join(c.lengths.k.logical, ","));
   if (c.distribution == Distribution::huge_negative_logits) text += " huge-negative-logits";
+  text += describe_features(c);
   const Layouts& l = c.layouts;
   for (const auto& [name, layout] : {std::pair{"q", l.q},
                                      {"k", l.k},
@@ -69,7 +116,11 @@ std::string to_string(const Case& c) {
                                      {"d", l.d},
                                      {"dq", l.dq},
                                      {"dk", l.dk},
-                                     {"dv", l.dv}}) {
+                                     {"dv", l.dv},
+                                     {"bias", c.features.bias},
+                                     {"dbias", c.features.dbias},
+                                     {"random_values", c.features.random_values},
+                                     {"dlse", c.features.dlse}}) {
     text += describe(name, layout);
   }
   return text;
@@ -94,6 +145,7 @@ AttentionInputs draw_inputs(const Case& c) {
     fill_first_column(in.k, 1.0);
   }
   expand(in.dout, c.layouts.dout);
+  draw_features(c, random, in);
   return in;
 }
 

@@ -28,6 +28,19 @@ struct Layouts {
   Layout q, k, v, o, dout, lse, d, dq, dk, dv;
 };
 
+/// What a case chooses about the features that its problem has.
+struct FeatureChoices {
+  bool bias_expands_batch = false;  ///< one bias for all sequences (batch mode), for all heads
+  bool bias_expands_nhead = false;
+  bool dbias_sums_batch = false;  ///< one dbias for all of them
+  bool dbias_sums_nhead = false;
+  bool alibi_per_sequence = false;  ///< slopes for each sequence and head, else for each head
+  float softcap = 0.0F;
+  float dropout_probability = 0.0F;
+  bool dropout_from_memory = false;  ///< seed and offset are read from device memory
+  Layout bias, dbias, random_values, dlse;
+};
+
 /// What the inputs look like.
 enum class Distribution {
   normal,               ///< q, k, v, dout standard normal
@@ -42,6 +55,7 @@ struct Case {
   Distribution distribution = Distribution::normal;
   bool empty_rows_have_positive_lse = false;  ///< rows that see no key come with lse = +inf, else -inf
   std::uint64_t seed = 0;                     ///< of the inputs
+  FeatureChoices features{};
 };
 
 /// One line for people: the problem, lengths and what is special about the layouts.

@@ -32,10 +32,21 @@ std::string find_non_finite(const DenseTensor& tensor) {
 }
 
 std::string find_nonzero_in_inactive(const DenseTensor& tensor, const std::vector<char>& active) {
-  const auto row_elements = static_cast<std::size_t>(tensor.nhead * tensor.hdim);
+  if (active.empty()) return {};
+  const std::size_t elements = tensor.data.size() / active.size();  // that one flag speaks of
   for (std::size_t i = 0; i < tensor.data.size(); ++i) {
-    if (active[i / row_elements] == 0 && tensor.data[i] != 0.0) {
-      return fmt::format("{} instead of 0 in a row that takes no part, at {}", tensor.data[i], place_text(tensor, i));
+    if (active[i / elements] == 0 && tensor.data[i] != 0.0) {
+      return fmt::format("{} instead of 0 where nothing takes part, at {}", tensor.data[i], place_text(tensor, i));
+    }
+  }
+  return {};
+}
+
+std::string find_wrong_byte(const DenseTensor& value, const DenseTensor& expected) {
+  for (std::size_t i = 0; i < expected.data.size(); ++i) {
+    if (expected.data[i] >= 0 && value.data[i] != expected.data[i]) {
+      return fmt::format("random_values: {} instead of {} at {}", value.data[i], expected.data[i],
+                         place_text(expected, i));
     }
   }
   return {};
@@ -76,6 +87,7 @@ Expected expected_of(const AttentionInputs& inputs) {
   expected.forward = reference_forward(inputs);
   expected.backward = reference_backward(inputs, expected.forward);
   if (inputs.problem.dtype != DataType::fp32) expected.rounded = rounded_backward(inputs, expected.forward);
+  if (inputs.problem.stores_random_values) expected.random_values = reference_random_values(inputs);
   for (const double lse : expected.forward.lse.data) {
     if (std::isfinite(lse)) expected.largest_logit = std::max(expected.largest_logit, std::fabs(lse));
   }
@@ -109,28 +121,40 @@ double tolerance_for(const Problem& problem, double largest_logit) {
   return std::max(1e-5, std::ldexp(roundings * largest_logit, -24));
 }
 
-bool Comparison::passed() const {
-  return std::all_of(checks.begin(), checks.end(), [](const GradientCheck& check) { return check.failure.empty(); });
-}
+bool Comparison::passed() const { return failure().empty(); }
 
 std::string Comparison::failure() const {
   for (const GradientCheck& check : checks) {
     if (!check.failure.empty()) return fmt::format("{}: {}", check.name, check.failure);
   }
-  return {};
+  return wrong_byte;
 }
 
 Comparison compare(const Case& c, const Gradients& result, const Expected& expected) {
   const BackwardResult& b = expected.backward;
   const double tolerance = tolerance_for(c.problem, expected.largest_logit);
-  return {
-      {check_gradient("dq", tolerance, result.dq, b.gradients.dq, expected.rounded.dq, b.dq_terms, b.query_is_active),
-       check_gradient("dk", tolerance, result.dk, b.gradients.dk, expected.rounded.dk, b.dk_terms, b.key_is_active),
-       check_gradient("dv", tolerance, result.dv, b.gradients.dv, expected.rounded.dv, b.dv_terms, b.key_is_active)}};
+  const Gradients& reference = b.gradients;
+  const Gradients& rounded = expected.rounded;
+  Comparison comparison;
+  const auto check = [&](const char* name, DenseTensor Gradients::*gradient, double terms,
+                         const std::vector<char>& active) {
+    comparison.checks.push_back(
+        check_gradient(name, tolerance, result.*gradient, reference.*gradient, rounded.*gradient, terms, active));
+  };
+  check("dq", &Gradients::dq, b.dq_terms, b.query_is_active);
+  check("dk", &Gradients::dk, b.dk_terms, b.key_is_active);
+  check("dv", &Gradients::dv, b.dv_terms, b.key_is_active);
+  if (c.problem.has_dbias) check("dbias", &Gradients::dbias, b.dbias_terms, b.dbias_is_active);
+  if (c.problem.has_sink) check("dsink", &Gradients::dsink, b.dsink_terms, {});
+  if (c.problem.stores_random_values) {
+    comparison.wrong_byte = find_wrong_byte(result.random_values, expected.random_values);
+  }
+  return comparison;
 }
 
 bool same_bits(const Gradients& a, const Gradients& b) {
-  return same_bits(a.dq, b.dq) && same_bits(a.dk, b.dk) && same_bits(a.dv, b.dv);
+  return same_bits(a.dq, b.dq) && same_bits(a.dk, b.dk) && same_bits(a.dv, b.dv) && same_bits(a.dbias, b.dbias) &&
+         same_bits(a.dsink, b.dsink) && same_bits(a.random_values, b.random_values);
 }
 
 }  // namespace fmhax::verification

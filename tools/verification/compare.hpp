@@ -1,8 +1,8 @@
 /// @file Gradients against the fp64 reference.
 #pragma once
 
-#include <array>
 #include <string>
+#include <vector>
 
 #include "verification/case.hpp"
 #include "verification/reference.hpp"
@@ -14,6 +14,7 @@ struct Expected {
   ForwardResult forward;
   BackwardResult backward;
   Gradients rounded;           ///< rounded_backward; 16-bit types only, else empty
+  DenseTensor random_values;   ///< where the problem stores them; -1: any byte
   double largest_logit = 0.0;  ///< magnitude of the largest |LSE|
 };
 
@@ -38,17 +39,18 @@ struct GradientCheck {
 };
 
 struct Comparison {
-  std::array<GradientCheck, 3> checks;  ///< dq, dk, dv
+  std::vector<GradientCheck> checks;  ///< dq, dk, dv; dbias, dsink where the problem asks for them
+  std::string wrong_byte;             ///< the first of the random values that is not as expected; empty: none
   bool passed() const;
   /// The first failure as text; empty when there is none.
   std::string failure() const;
 };
 
 /// Checks every gradient: no NaN or infinity anywhere; exactly 0 in rows of no sequence, in query rows that
-/// see no key and in keys that nothing sees; error within tolerance_for; and for 16-bit types at most twice
-/// the error of rounded_backward (or a quarter of the tolerance, whichever is larger). Where rounded_backward
-/// itself misses the tolerance, which takes a handful of rows whose dP - D nearly cancels, o as rounded by
-/// the forward does not hold the answer, and the tolerance is 1.25 times that error.
+/// see no key, in keys that nothing sees and in what of dbias no visible pair belongs to; error within tolerance_for;
+/// and for 16-bit types at most twice the error of rounded_backward (or a quarter of the tolerance, whichever is
+/// larger). Where rounded_backward itself misses the tolerance, which takes a handful of rows whose dP - D nearly
+/// cancels, o as rounded by the forward does not hold the answer, and the tolerance is 1.25 times that error.
 Comparison compare(const Case& c, const Gradients& result, const Expected& expected);
 
 /// True when both hold the same bits (for values that came from one dtype), -0 unlike +0, NaN like NaN.

@@ -105,13 +105,15 @@ DeviceProblem::DeviceProblem(const Case& c, const AttentionInputs& inputs, const
       d_(shape_q(c.problem, DataType::fp32, 1, c.layouts.d)),
       dq_(shape_q(c.problem, c.problem.dtype, c.problem.hdim_q, c.layouts.dq)),
       dk_(shape_k(c.problem, c.problem.hdim_q, c.layouts.dk)),
-      dv_(shape_k(c.problem, c.problem.hdim_v, c.layouts.dv)) {
+      dv_(shape_k(c.problem, c.problem.hdim_v, c.layouts.dv)),
+      features_(c) {
   const std::int64_t workspace_bytes = executor_.workspace_size();
   if (workspace_bytes > 0) workspace_ = GuardedBuffer(static_cast<std::size_t>(workspace_bytes));
   load(c, inputs, forward);
   arguments_ = {c.scale,      q_.view(),   k_.view(),         v_.view(),       o_.view(),
                 dout_.view(), lse_.view(), d_.view(),         dq_.view(),      dk_.view(),
                 dv_.view(),   {},          workspace_.data(), workspace_bytes, StatusBuffer::create()};
+  features_.fill(arguments_);
   SequenceLengths& lengths = arguments_.lengths;
   lengths.seqstart_q = pointer(lengths_.seqstart_q);
   lengths.seqstart_k = pointer(lengths_.seqstart_k);
@@ -136,6 +138,7 @@ void DeviceProblem::load(const Case& c, const AttentionInputs& inputs, const For
     }
   }
   lse_.upload(lse, rows_of_q);
+  features_.load(c, inputs);
   upload(c.lengths.q.seqstart, lengths_.seqstart_q);
   upload(c.lengths.k.seqstart, lengths_.seqstart_k);
   if (c.problem.logical_lengths != LogicalLengths::none) {
@@ -212,10 +215,31 @@ void DeviceProblem::run_prepared(hipStream_t stream) {
 
 void DeviceProblem::poison_outputs() {
   for (DeviceTensor* tensor : {&d_, &dq_, &dk_, &dv_}) tensor->poison();
+  features_.poison_outputs();
   if (workspace_.data() != nullptr) workspace_.poison();
 }
 
-Gradients DeviceProblem::download_gradients() const { return {dq_.download(), dk_.download(), dv_.download()}; }
+Gradients DeviceProblem::download_gradients() const {
+  Gradients gradients{dq_.download(), dk_.download(), dv_.download()};
+  features_.download(gradients);
+  return gradients;
+}
+
+ForwardRun DeviceProblem::run_forward() {
+  const OwnedStream stream;
+  o_.poison();
+  lse_.poison();
+  features_.poison_outputs();
+  executor_.enqueue_forward(arguments_, stream.get());
+  stream.synchronize();
+  Gradients outputs;
+  features_.download(outputs);
+  ForwardRun run{o_.download(), lse_.download(), std::move(outputs.random_values), features_.violation()};
+  for (const DeviceTensor* tensor : {&o_, &lse_}) {
+    if (run.violation.empty()) run.violation = tensor->stray_write();
+  }
+  return run;
+}
 
 std::string DeviceProblem::violation() const {
   for (const auto& [name, tensor] :
@@ -242,7 +266,7 @@ std::string DeviceProblem::violation() const {
        {&lengths_.seqstart_q, &lengths_.seqstart_k, &lengths_.logical_q, &lengths_.logical_k}) {
     if (buffer->data() != nullptr && !buffer->guards_are_intact()) return "lengths: a guard zone was overwritten";
   }
-  return {};
+  return features_.violation();
 }
 
 RunResult DeviceProblem::result() const { return {download_gradients(), arguments_.status.read(), violation()}; }

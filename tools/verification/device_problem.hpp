@@ -8,6 +8,7 @@
 #include "fmhax/tensor.hpp"
 #include "verification/case.hpp"
 #include "verification/device_buffer.hpp"
+#include "verification/device_features.hpp"
 #include "verification/device_tensor.hpp"
 #include "verification/reference.hpp"
 
@@ -28,6 +29,13 @@ struct RunResult {
   std::string violation;  ///< a stray write or a changed input, in words; empty: none
 };
 
+struct ForwardRun {
+  DenseTensor o;
+  DenseTensor lse;
+  DenseTensor random_values;  ///< where the problem stores them
+  std::string violation;      ///< a stray write; empty: none
+};
+
 /// Owns the tensors, lengths and workspace of one case. Input rows that belong to no sequence hold NaN, and
 /// before each run every output, the scratch tensor and the workspace are set to NaN. All functions block.
 class DeviceProblem {
@@ -46,6 +54,9 @@ class DeviceProblem {
 
   void poison_outputs();
   Gradients download_gradients() const;
+  /// Runs the forward pass in place of what load() left of o and lse; the random values come with it.
+  ForwardRun run_forward();
+  DeviceFeatures& features() { return features_; }
   /// See RunResult::violation.
   std::string violation() const;
 
@@ -60,6 +71,7 @@ class DeviceProblem {
   Case case_;
   Executor executor_;
   DeviceTensor q_, k_, v_, o_, dout_, lse_, d_, dq_, dk_, dv_;
+  DeviceFeatures features_;
   Lengths lengths_;
   GuardedBuffer workspace_;
   GuardedBuffer exact_workspace_;
