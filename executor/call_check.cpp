@@ -16,6 +16,7 @@ namespace {
 
 /// Pageable host memory and memory of other devices would fault, or be read as garbage, inside a kernel.
 void check_pointer(const ExecutorState& state, const char* field, const void* pointer, const char* member = "") {
+  if (state.known_pointers.contains(pointer)) return;
   hipPointerAttribute_t attributes{};
   const hipError_t error = hipPointerGetAttributes(&attributes, pointer);
   if (error != hipSuccess && error != hipErrorInvalidValue) throw_hip_error(error, "hipPointerGetAttributes");
@@ -28,6 +29,7 @@ void check_pointer(const ExecutorState& state, const char* field, const void* po
     refuse(fmt::format("{}{} lies on device {}, the executor was planned for device {}", field, member,
                        attributes.device, state.traits.device));
   }
+  state.known_pointers.add(pointer);
 }
 
 struct Shape {
@@ -305,7 +307,7 @@ void check_host_lengths(const ExecutorState& state, const SequenceLengths& lengt
   if (status.code != StatusCode::ok) refuse(to_string(status));
 }
 
-void check_stream(const ExecutorState& state, hipStream_t stream) {
+int check_stream(const ExecutorState& state, hipStream_t stream) {
   int current = 0;
   FMHAX_HIP(hipGetDevice, &current);
   int device = current;
@@ -314,6 +316,7 @@ void check_stream(const ExecutorState& state, hipStream_t stream) {
     refuse(fmt::format("stream belongs to device {}, the executor was planned for device {}", device,
                        state.traits.device));
   }
+  return current;
 }
 
 }  // namespace fmhax::detail

@@ -23,7 +23,7 @@ void check_workspace(const ExecutorState& state, const CallArguments& arguments,
 /// Throws unless the host arrays that the problem asks for are there and hold lengths within the capacity.
 void check_host_lengths(const ExecutorState& state, const SequenceLengths& lengths);
 
-/// Throws unless the stream belongs to the plan's device. Leaves the current device as it is.
-void check_stream(const ExecutorState& state, hipStream_t stream);
+/// Throws unless the stream belongs to the plan's device. Leaves the current device as it is, and returns it.
+int check_stream(const ExecutorState& state, hipStream_t stream);
 
 }  // namespace fmhax::detail

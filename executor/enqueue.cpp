@@ -52,9 +52,9 @@ void retain_by_graph(hipGraph_t graph, StagingLease lease) {
 #endif
 }
 
-void record(const NodeList& list, StagingLease lease, hipStream_t stream) {
-  // Asked again: an allocator of the caller's may have recorded work of its own since the first time.
-  const Capture capture = capture_of(stream);
+void record(const ExecutorState& state, const NodeList& list, StagingLease lease, Capture capture, hipStream_t stream) {
+  // An allocator of the caller's may have recorded work of its own since the capture was asked about.
+  if (state.options.workspace_alloc || state.options.pinned_host_alloc) capture = capture_of(stream);
   if (lease) retain_by_graph(capture.graph, std::move(lease));
   AddedNodes added = add_to_graph(list, capture.graph, {capture.dependencies, capture.dependency_count});
   FMHAX_HIP(hipStreamUpdateCaptureDependencies, stream, added.sinks.data(), added.sink_count,
@@ -97,8 +97,7 @@ StagingLease take_staging(const ExecutorState& state, const CallArguments& argum
 }
 
 void enqueue_call(const ExecutorState& state, CallArguments arguments, CallPart part, hipStream_t stream) {
-  check_stream(state, stream);
-  const DeviceGuard guard(state.traits.device);
+  const DeviceGuard guard(check_stream(state, stream), state.traits.device);
   const Capture capture = capture_of(stream);
   const MetadataPath path = state.metadata_path(capture.active);
 
@@ -129,7 +128,7 @@ void enqueue_call(const ExecutorState& state, CallArguments arguments, CallPart 
       list);
   if (list.empty()) return;
   if (capture.active) {
-    record(list, std::move(lease), stream);
+    record(state, list, std::move(lease), capture, stream);
   } else {
     play(state, list, std::move(lease), stream);
   }
@@ -137,8 +136,7 @@ void enqueue_call(const ExecutorState& state, CallArguments arguments, CallPart 
 
 void prepare_from_host(const ExecutorState& state, const CallArguments& arguments, const SequenceLengths& host_lengths,
                        hipStream_t stream) {
-  check_stream(state, stream);
-  const DeviceGuard guard(state.traits.device);
+  const DeviceGuard guard(check_stream(state, stream), state.traits.device);
   if (capture_of(stream).active) {
     throw Error(ErrorCode::invalid_argument,
                 "stream is capturing; lengths from host memory would be frozen into the graph, use "

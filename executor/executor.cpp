@@ -53,8 +53,7 @@ void Executor::prepare_workspace(const CallArguments& arguments, const SequenceL
 
 void Executor::enqueue_forward(const CallArguments& arguments, hipStream_t stream) const {
   const detail::ExecutorState& state = *state_;
-  detail::check_stream(state, stream);
-  const detail::DeviceGuard guard(state.traits.device);
+  const detail::DeviceGuard guard(detail::check_stream(state, stream), state.traits.device);
   detail::check_call(state, arguments, {.backward = false});
   KernelLaunch launch;
   if (!state.choice.entry().form_launch(KernelRole::forward, state.traits, state.kernel_params(arguments), launch)) {

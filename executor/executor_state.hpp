@@ -5,6 +5,7 @@
 
 #include "fmhax/executor.hpp"
 #include "node_list.hpp"
+#include "pointer_memo.hpp"
 #include "staging.hpp"
 #include "staging_pool.hpp"
 
@@ -36,6 +37,8 @@ class ExecutorState {
   const bool has_d;
   const bool has_prepare_kernel;
   StagingPool& pool;
+  /// Found to be memory that kernels on the plan's device may use.
+  mutable PointerMemo known_pointers;
 
   /// How a call's metadata are made. Graphs whose host functions don't run take the device path, or are refused with
   /// Error(unsupported) where the kernels have none.

@@ -8,6 +8,7 @@
 #include "enqueue.hpp"
 #include "executor_state.hpp"
 #include "hip_calls.hpp"
+#include "hip_compat.hpp"
 #include "node_walk.hpp"
 #include "runtime_probe.hpp"
 
@@ -161,14 +162,13 @@ Graph::Impl::~Impl() {
 }
 
 void Graph::Impl::launch(hipStream_t stream) {
-  detail::check_stream(*state_, stream);
-  const detail::DeviceGuard guard(state_->traits.device);
+  const detail::DeviceGuard guard(detail::check_stream(*state_, stream), state_->traits.device);
   detail::check_not_capturing(stream);
   const std::lock_guard lock(mutex_);
   if (!is_whole_)
     throw Error(ErrorCode::hip, "an update of this graph failed half-way; update it again before a launch");
   if (former_lease_) FMHAX_HIP(hipStreamWaitEvent, stream, former_lease_->event, 0);
-  if (launched_) FMHAX_HIP(hipStreamWaitEvent, stream, lease_->event, 0);
+  if (launched_ && !detail::kOrdersLaunchesOfAnExecutable) FMHAX_HIP(hipStreamWaitEvent, stream, lease_->event, 0);
   FMHAX_HIP(hipGraphLaunch, pieces_->executable, stream);
   launched_ = true;
   is_fenced_ = false;

@@ -13,8 +13,19 @@ void throw_hip_error(hipError_t error, const char* call) {
               static_cast<int>(error));
 }
 
-DeviceGuard::DeviceGuard(int device) {
-  FMHAX_HIP(hipGetDevice, &former_);
+namespace {
+
+int current_device() {
+  int device = 0;
+  FMHAX_HIP(hipGetDevice, &device);
+  return device;
+}
+
+}  // namespace
+
+DeviceGuard::DeviceGuard(int device) : DeviceGuard(current_device(), device) {}
+
+DeviceGuard::DeviceGuard(int current, int device) : former_(current) {
   if (former_ == device) return;
   FMHAX_HIP(hipSetDevice, device);
   changed_ = true;

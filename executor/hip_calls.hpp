@@ -21,6 +21,8 @@ inline void check_hip(hipError_t error, const char* call) {
 class DeviceGuard {
  public:
   explicit DeviceGuard(int device);
+  /// The same where the current device is known.
+  DeviceGuard(int current, int device);
   ~DeviceGuard();
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;

@@ -29,6 +29,13 @@ inline bool is_device_memory(const hipPointerAttribute_t& attributes) {
 /// Memory that belongs to no single device.
 inline bool is_managed_memory(const hipPointerAttribute_t& attributes) { return attributes.isManaged != 0; }
 
+/// A launch of an executable graph waits for the one before, also on another stream: CUDA says so of cudaGraphLaunch.
+#ifdef __HIP_PLATFORM_NVIDIA__
+inline constexpr bool kOrdersLaunchesOfAnExecutable = true;
+#else
+inline constexpr bool kOrdersLaunchesOfAnExecutable = false;
+#endif
+
 /// Bytes of shared memory that a function may be allowed on a device; not every HIP tells it apart from what every
 /// function may use.
 inline std::size_t most_shared_memory(const hipDeviceProp_t& properties, int device) {

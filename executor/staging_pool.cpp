@@ -1,6 +1,9 @@
 #include "staging_pool.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <map>
 
 #include "fmhax/error.hpp"
@@ -16,8 +19,26 @@ std::size_t size_class_of(std::size_t bytes) {
   return std::max<std::size_t>(kSmallest, static_cast<std::size_t>(std::bit_width(bytes - 1)));
 }
 
-/// A stream far behind must not hide finished blocks of others, nor make every call ask about all of them.
-constexpr int kUnfinishedToSkip = 16;
+/// Blocks to look at that are not finished. A stream far behind must not hide finished blocks of others.
+constexpr int kUnfinishedToSkip = 64;
+
+/// Streams that are behind. What follows an unfinished event on its stream is not finished either, and isn't asked
+/// about.
+class StreamsBehind {
+ public:
+  bool contains(hipStream_t stream) const {
+    return std::find(streams_.begin(), streams_.begin() + count_, stream) != streams_.begin() + count_;
+  }
+  void add(hipStream_t stream) {
+    if (count_ < kMost) streams_[count_++] = stream;
+  }
+  bool is_full() const { return count_ == kMost; }
+
+ private:
+  static constexpr std::ptrdiff_t kMost = 16;
+  std::array<hipStream_t, kMost> streams_{};
+  std::ptrdiff_t count_ = 0;
+};
 
 }  // namespace
 
@@ -43,16 +64,12 @@ StagingPool::~StagingPool() {
 }
 
 StagingBlock* StagingPool::acquire(std::size_t bytes, const PinnedAllocator& allocator) {
-  recycle();
+  if (allocator) recycle();  // its memory of before may be waited for
   const std::size_t size_class = allocator ? 0 : size_class_of(bytes);
-  StagingBlock* block = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    block = free_[size_class];
-    if (block != nullptr) {
-      free_[size_class] = std::exchange(block->next, nullptr);
-      ++counters_.in_use;
-    }
+  StagingBlock* block = take_free(size_class);
+  if (block == nullptr && !allocator) {
+    recycle();
+    block = take_free(size_class);
   }
   if (block == nullptr) block = make_block(size_class);
   if (allocator && bytes > 0) {
@@ -66,6 +83,15 @@ StagingBlock* StagingPool::acquire(std::size_t bytes, const PinnedAllocator& all
     }
     (void)lease.detach();
   }
+  return block;
+}
+
+StagingBlock* StagingPool::take_free(std::size_t size_class) noexcept {
+  const std::lock_guard lock(mutex_);
+  StagingBlock* block = free_[size_class];
+  if (block == nullptr) return nullptr;
+  free_[size_class] = std::exchange(block->next, nullptr);
+  ++counters_.in_use;
   return block;
 }
 
@@ -94,7 +120,8 @@ void StagingPool::release_after_stream(StagingBlock* block, hipStream_t stream) 
     (void)hipGetLastError();
     return give_up(block);
   }
-  release_after_event(block);
+  block->stream = stream;
+  put_in_flight(block);
 }
 
 void StagingPool::give_up(StagingBlock* block) noexcept {
@@ -119,6 +146,11 @@ void StagingPool::take_back_given_up() noexcept {
 }
 
 void StagingPool::release_after_event(StagingBlock* block) noexcept {
+  block->stream = kAnyStream;
+  put_in_flight(block);
+}
+
+void StagingPool::put_in_flight(StagingBlock* block) noexcept {
   block->next = nullptr;
   const std::lock_guard lock(mutex_);
   *in_flight_end_ = block;
@@ -135,13 +167,18 @@ void StagingPool::hand_back(StagingBlock* block) noexcept {
 StagingBlock* StagingPool::take_finished() noexcept {
   StagingBlock* finished = handed_back_.exchange(nullptr, std::memory_order_acquire);
   const std::lock_guard lock(mutex_);
+  if (in_flight_ == nullptr) return finished;
+  const RelaxedCapture relaxed;
+  StreamsBehind behind;
   int unfinished = 0;
   StagingBlock** link = &in_flight_;
-  while (*link != nullptr && unfinished < kUnfinishedToSkip) {
+  while (*link != nullptr && unfinished < kUnfinishedToSkip && !behind.is_full()) {
     StagingBlock* block = *link;
+    const bool is_behind = block->stream != kAnyStream && behind.contains(block->stream);
     // An error of the query says nothing of the work: the block stays in flight.
-    if (hipEventQuery(block->event) != hipSuccess) {
+    if (is_behind || hipEventQuery(block->event) != hipSuccess) {
       ++unfinished;
+      if (!is_behind) behind.add(block->stream);
       link = &block->next;
       continue;
     }
@@ -167,7 +204,6 @@ void StagingPool::put_free(StagingBlock* list) noexcept {
 }
 
 void StagingPool::recycle() noexcept {
-  const RelaxedCapture relaxed;
   StagingBlock* finished = take_finished();
   StagingBlock* free = nullptr;
   while (finished != nullptr) {
@@ -179,7 +215,10 @@ void StagingPool::recycle() noexcept {
       continue;
     }
     // What the blocks kept alive may run the caller's code, so no lock is held.
-    block->external.reset();
+    if (block->external != nullptr) {
+      const RelaxedCapture relaxed;
+      block->external.reset();
+    }
     block->status.reset();
     if (block->capacity == 0) block->memory = nullptr;
     block->next = std::exchange(free, block);

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,12 +19,16 @@ namespace fmhax::detail {
 
 class StagingPool;
 
+/// No stream's handle.
+inline const hipStream_t kAnyStream = reinterpret_cast<hipStream_t>(~std::uintptr_t{0});
+
 /// Something that enqueued work refers to. Owned by its pool; in use by one call or graph at a time.
 struct StagingBlock {
   StagingPool* pool = nullptr;
   void* memory = nullptr;    ///< pinned; the pool's, or external.get(), or null for a block without bytes
   std::size_t capacity = 0;  ///< bytes of the pool's own memory, 0 without
   hipEvent_t event = nullptr;
+  hipStream_t stream = nullptr;        ///< that the event was recorded on, kAnyStream where the pool did not record it
   std::shared_ptr<void> external;      ///< the caller's pinned memory
   std::shared_ptr<void> pieces;        ///< of a graph that is gone; letting go of them may wait for the device
   std::shared_ptr<CallStatus> status;  ///< kept alive with the block
@@ -65,7 +70,8 @@ class StagingPool {
   /// object's destructor does. What the block keeps alive is let go later, by a thread that acquires or collects.
   static void hand_back(StagingBlock* block) noexcept;
 
-  /// Makes finished blocks free again, but for those with pieces, which are put aside. Never waits. acquire() does it.
+  /// Makes finished blocks free again, but for those with pieces, which are put aside. Never waits. acquire() does it
+  /// when no block is free, or memory of a caller's may be waiting to be let go.
   void recycle() noexcept;
   /// Lets go of everything that is no longer in flight. May wait for the device where graphs' pieces are among it.
   void collect() noexcept;
@@ -77,7 +83,9 @@ class StagingPool {
  private:
   static constexpr std::size_t kSizeClasses = 64;
 
+  StagingBlock* take_free(std::size_t size_class) noexcept;
   StagingBlock* take_finished() noexcept;
+  void put_in_flight(StagingBlock* block) noexcept;
   void put_free(StagingBlock* list) noexcept;
   StagingBlock* make_block(std::size_t size_class);
 

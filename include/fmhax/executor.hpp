@@ -45,7 +45,7 @@ struct ExecutorOptions {
   /// point of the stream on; during capture and for graphs it is never asked for, the graph zeroes itself.
   std::function<void*(std::size_t bytes, bool zero_init)> workspace_alloc;
   /// Returns pinned host memory, 16-byte aligned. It is released after the stream has passed the call, or after the
-  /// last graph that reads it is gone: by the next call on the device or when the executor is destroyed, on that
+  /// last graph that reads it is gone: by a later call on the device or when the executor is destroyed, on that
   /// thread, never on a callback thread of the runtime. A deleter that waits makes that call wait; hipHostFree does.
   std::function<std::shared_ptr<void>(std::size_t bytes)> pinned_host_alloc;
 };

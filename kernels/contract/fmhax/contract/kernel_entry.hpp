@@ -30,8 +30,9 @@ enum class KernelRole : std::int32_t {
   /// dsink[h] = -sum over sequences and rows of exp(sink[h] - lse) * d; otherwise as dbias.
   dsink = 6
 };
-inline constexpr KernelRole kKernelRoles[] = {KernelRole::forward, KernelRole::dot_do_o, KernelRole::dq_dk_dv,
-                                              KernelRole::convert_dq, KernelRole::prepare};
+inline constexpr KernelRole kKernelRoles[] = {KernelRole::forward,    KernelRole::dot_do_o, KernelRole::dq_dk_dv,
+                                              KernelRole::convert_dq, KernelRole::prepare,  KernelRole::dbias,
+                                              KernelRole::dsink};
 
 /// The device that a plan is made for.
 struct DeviceTraits {

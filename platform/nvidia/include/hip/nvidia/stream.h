@@ -34,13 +34,25 @@ inline hipError_t hipStreamGetDevice(hipStream_t stream, int* device) {
   static const auto push = find_driver_function<decltype(cuCtxPushCurrent)>("cuCtxPushCurrent");
   static const auto pop = find_driver_function<decltype(cuCtxPopCurrent)>("cuCtxPopCurrent");
   static const auto device_of = find_driver_function<decltype(cuCtxGetDevice)>("cuCtxGetDevice");
+  // The runtime's contexts are their devices' for as long as the process lives, so a thread asks about each but once.
+  thread_local CUcontext known_context = nullptr;
+  thread_local int known_device = 0;
   CUcontext context = nullptr;
   cudaError_t error = call_driver(context_of, stream, &context);
+  if (error == cudaSuccess && context == known_context && context != nullptr) {
+    *device = known_device;
+    return cudaSuccess;
+  }
   if (error == cudaSuccess) error = call_driver(push, context);
   if (error != cudaSuccess) return error;
   error = call_driver(device_of, device);
-  const cudaError_t popped = call_driver(pop, &context);
-  return error != cudaSuccess ? error : popped;
+  CUcontext popped_context = nullptr;
+  const cudaError_t popped = call_driver(pop, &popped_context);
+  if (error == cudaSuccess) error = popped;
+  if (error != cudaSuccess) return error;
+  known_context = context;
+  known_device = *device;
+  return cudaSuccess;
 }
 #endif
 
