@@ -164,10 +164,23 @@ void StagingPool::hand_back(StagingBlock* block) noexcept {
   }
 }
 
+void StagingPool::take_home(StagingBlock* block, StagingBlock*& guests) noexcept {
+  if (block->external != nullptr || block->pieces != nullptr) {
+    block->next = std::exchange(guests, block);
+    return;
+  }
+  if (block->capacity == 0) block->memory = nullptr;
+  block->next = std::exchange(free_[size_class_of(block->capacity)], block);
+  --counters_.in_use;
+}
+
 StagingBlock* StagingPool::take_finished() noexcept {
-  StagingBlock* finished = handed_back_.exchange(nullptr, std::memory_order_acquire);
+  StagingBlock* guests = nullptr;
+  StagingBlock* handed_back = handed_back_.exchange(nullptr, std::memory_order_acquire);
+  // Blocks go home under one lock, so that no other thread finds none free meanwhile, and makes one.
   const std::lock_guard lock(mutex_);
-  if (in_flight_ == nullptr) return finished;
+  while (handed_back != nullptr) take_home(std::exchange(handed_back, handed_back->next), guests);
+  if (in_flight_ == nullptr) return guests;
   const RelaxedCapture relaxed;
   StreamsBehind behind;
   int unfinished = 0;
@@ -184,46 +197,29 @@ StagingBlock* StagingPool::take_finished() noexcept {
     }
     *link = block->next;
     if (*link == nullptr) in_flight_end_ = link;
-    block->next = finished;
-    finished = block;
+    take_home(block, guests);
   }
   if (unfinished > 0) (void)hipGetLastError();
-  return finished;
-}
-
-void StagingPool::put_free(StagingBlock* list) noexcept {
-  const std::lock_guard lock(mutex_);
-  while (list != nullptr) {
-    StagingBlock* block = list;
-    list = block->next;
-    StagingBlock*& head = free_[size_class_of(block->capacity)];
-    block->next = head;
-    head = block;
-    --counters_.in_use;
-  }
+  return guests;
 }
 
 void StagingPool::recycle() noexcept {
-  StagingBlock* finished = take_finished();
-  StagingBlock* free = nullptr;
-  while (finished != nullptr) {
-    StagingBlock* block = finished;
-    finished = block->next;
-    if (block->pieces != nullptr) {
-      const std::lock_guard lock(mutex_);
-      block->next = std::exchange(with_pieces_, block);
-      continue;
-    }
-    // What the blocks kept alive may run the caller's code, so no lock is held.
-    if (block->external != nullptr) {
+  StagingBlock* guests = take_finished();
+  while (guests != nullptr) {
+    StagingBlock* block = std::exchange(guests, guests->next);
+    if (block->pieces == nullptr) {
+      // May run the caller's code, so no lock is held.
       const RelaxedCapture relaxed;
       block->external.reset();
     }
-    block->status.reset();
-    if (block->capacity == 0) block->memory = nullptr;
-    block->next = std::exchange(free, block);
+    const std::lock_guard lock(mutex_);
+    if (block->pieces != nullptr) {
+      block->next = std::exchange(with_pieces_, block);
+    } else {
+      StagingBlock* none = nullptr;
+      take_home(block, none);
+    }
   }
-  if (free != nullptr) put_free(free);
 }
 
 void StagingPool::collect() noexcept {

@@ -31,7 +31,7 @@ struct StagingBlock {
   hipStream_t stream = nullptr;        ///< that the event was recorded on, kAnyStream where the pool did not record it
   std::shared_ptr<void> external;      ///< the caller's pinned memory
   std::shared_ptr<void> pieces;        ///< of a graph that is gone; letting go of them may wait for the device
-  std::shared_ptr<CallStatus> status;  ///< kept alive with the block
+  std::shared_ptr<CallStatus> status;  ///< kept alive until the block serves another call
   StagingBlock* next = nullptr;
 };
 
@@ -84,9 +84,11 @@ class StagingPool {
   static constexpr std::size_t kSizeClasses = 64;
 
   StagingBlock* take_free(std::size_t size_class) noexcept;
+  /// Takes finished blocks home, but for those that keep something alive, which it returns.
   StagingBlock* take_finished() noexcept;
+  /// Under the lock: frees the block, or adds it to `guests` when it keeps something alive.
+  void take_home(StagingBlock* block, StagingBlock*& guests) noexcept;
   void put_in_flight(StagingBlock* block) noexcept;
-  void put_free(StagingBlock* list) noexcept;
   StagingBlock* make_block(std::size_t size_class);
 
   mutable std::mutex mutex_;

@@ -61,7 +61,8 @@ void backward_general(const KernelParams& params, const TileOps& ops, Block bloc
     const SplitLayout splits =
         splits_of(params, slot.sequence, params.nsplits[has_own_splits ? slot.sequence : 0], q.physical);
     // One block does the whole of a split: the one that meets its first tile.
-    const std::int64_t tiles_of_split = p.is_deterministic ? split_range(tiles, splits.nsplits, 0).end : 1;
+    const std::int64_t nsplits = std::max<std::int64_t>(splits.nsplits, 1);  // whatever the metadata hold
+    const std::int64_t tiles_of_split = p.is_deterministic ? split_range(tiles, nsplits, 0).end : 1;
     if (slot.tile % tiles_of_split != 0) continue;
     const std::int64_t split = p.is_deterministic ? slot.tile / tiles_of_split : 0;
     float* scratch = scratch_memory();
