@@ -12,11 +12,54 @@ using verification::Case;
 Case random_case(std::uint64_t index, double budget) {
   Case c = verification::random_problem(4, index, budget);
   verification::Random random(5, index);
-  if (c.problem.dtype == DataType::fp32) c.problem.dtype = random.pick({DataType::fp16, DataType::bf16});
+  Problem& p = c.problem;
+  if (p.dtype == DataType::fp32) p.dtype = random.pick({DataType::fp16, DataType::bf16});
+  p.bias = BiasKind::none;
+  p.has_dbias = p.has_dropout = p.stores_random_values = p.has_sink = p.has_softcap = p.has_dlse = false;
+  c.features = {};
   for (verification::Layout* layout : {&c.layouts.q, &c.layouts.k, &c.layouts.v, &c.layouts.o, &c.layouts.dout,
                                        &c.layouts.dq, &c.layouts.dk, &c.layouts.dv}) {
     if (random.chance(15)) layout->extra_columns = random.integer(1, 7);
   }
+  return c;
+}
+
+Case featured_case(std::uint64_t index, double budget) {
+  Case c = random_case(index, budget);
+  Problem& p = c.problem;
+  verification::FeatureChoices& f = c.features;
+  verification::Random random(13, index);
+  const auto layout = [&random] {
+    verification::Layout result;
+    result.order = random.pick({verification::Order::bshd, verification::Order::bhsd});
+    result.extra_columns = random.chance(50) ? 0 : random.integer(1, 20);
+    return result;
+  };
+  p.bias = random.pick({BiasKind::none, BiasKind::elementwise, BiasKind::elementwise, BiasKind::alibi});
+  p.alibi_form = random.pick({AlibiForm::distance_top_left, AlibiForm::distance_bottom_right, AlibiForm::column});
+  p.has_dbias = p.bias == BiasKind::elementwise && random.chance(80);
+  p.has_dropout = random.chance(50);
+  p.stores_random_values = p.has_dropout && random.chance(60);
+  p.has_sink = random.chance(40);
+  p.has_softcap = random.chance(40);
+  p.has_dlse = random.chance(40);
+  if (p.bias == BiasKind::elementwise) {
+    f.bias_expands_batch = !p.is_group_mode && random.chance(40);
+    f.bias_expands_nhead = random.chance(40);
+    f.bias = layout();
+  }
+  if (p.has_dbias) {
+    f.dbias_sums_batch = !p.is_group_mode && random.chance(40);
+    f.dbias_sums_nhead = random.chance(40);
+    f.dbias = layout();
+  }
+  f.alibi_per_sequence = p.bias == BiasKind::alibi && random.chance(50);
+  if (p.has_softcap) f.softcap = static_cast<float>(random.integer(1, 40));
+  if (p.has_dropout) {
+    f.dropout_probability = static_cast<float>(0.9 * random.uniform());
+    f.dropout_from_memory = random.chance(50);
+  }
+  if (p.stores_random_values) f.random_values = layout();
   return c;
 }
 
@@ -86,6 +129,11 @@ std::vector<verification::SequencePlace> real_rows(const Case& c, SequenceSide s
 TensorRef ref_of(const verification::DeviceTensor& tensor) {
   const TensorView& view = tensor.view();
   return {view.data, view.stride_batch, view.stride_seqlen, view.stride_nhead};
+}
+
+TensorRef broadcast_ref_of(const TensorView& view) {
+  return {view.data, view.batch == 1 ? 0 : view.stride_batch, view.stride_seqlen,
+          view.nhead == 1 ? 0 : view.stride_nhead};
 }
 
 }  // namespace fmhax::portable::test

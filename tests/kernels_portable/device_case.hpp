@@ -25,8 +25,11 @@ std::vector<T> values_of(const std::vector<std::byte>& bytes) {
   return {begin, begin + bytes.size() / sizeof(T)};
 }
 
-/// Case `index` of a list in 16-bit types: random_problem() with now and then rows that begin at odd elements.
+/// Case `index` of a list in 16-bit types and without features: random_problem() with now and then rows that begin at
+/// odd elements.
 verification::Case random_case(std::uint64_t index, double budget);
+/// The same with each feature in many of the cases.
+verification::Case featured_case(std::uint64_t index, double budget);
 
 /// A workspace spec as a kernel that adds to dq_acc has it.
 WorkspaceSpec spec_of(const Problem& problem, std::int64_t kN0);
@@ -51,9 +54,11 @@ class CaseLengths {
   Array seqstart_q_, seqstart_k_, logical_q_, logical_k_;
 };
 
-/// Rows of q that are real tokens.
+/// Rows of one side that are real tokens.
 std::vector<verification::SequencePlace> real_rows(const verification::Case& c, SequenceSide side);
 
 TensorRef ref_of(const verification::DeviceTensor& tensor);
+/// With stride 0 along axes of size 1, as the executor makes them.
+TensorRef broadcast_ref_of(const TensorView& view);
 
 }  // namespace fmhax::portable::test

@@ -160,7 +160,7 @@ TEST_CASE("prepare refuses what the host refuses, and says the same") {
 }
 
 TEST_CASE("prepare packs one sequence, a thousand and seventy thousand") {
-  for (const std::size_t batch : {1, 31, 32, 33, 255, 1000, 1023, 1024, 1025, 4096, 70000}) {
+  for (const std::size_t batch : {1U, 31U, 32U, 33U, 255U, 1000U, 1023U, 1024U, 1025U, 4096U, 70000U}) {
     Random random(8, batch);
     std::vector<std::int32_t> q(batch), k(batch);
     // Few different lengths, so that many are equal.
