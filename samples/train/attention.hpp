@@ -4,6 +4,7 @@
 #include <hip/hip_runtime.h>
 
 #include <cstdint>
+#include <optional>
 
 #include <fmhax/fmhax.hpp>
 
@@ -12,21 +13,31 @@
 
 namespace fmhax::train {
 
+/// What 16-bit attention reads and writes in place of the fp32 tensors of the same names.
+struct NarrowTensors {
+  NarrowTensors(std::int64_t rows, std::int64_t width);
+  DeviceBuffer<std::uint16_t> qkv, o, d_o, d_qkv;
+};
+
 /// One layer's tensors. q, k and v of a token lie side by side in one row, as the linear layer before writes them.
 struct AttentionTensors {
-  AttentionTensors(std::int64_t rows, std::int64_t heads, std::int64_t hdim);
-  DeviceBuffer<float> qkv;    ///< [rows, 3, heads, hdim]
-  DeviceBuffer<float> o;      ///< [rows, heads, hdim]
-  DeviceBuffer<float> lse;    ///< [heads, rows]
-  DeviceBuffer<float> d_o;    ///< as o
-  DeviceBuffer<float> d_qkv;  ///< as qkv
+  AttentionTensors(std::int64_t rows, std::int64_t heads, std::int64_t hdim, DataType dtype);
+  DeviceBuffer<float> qkv;              ///< [rows, 3, heads, hdim]
+  DeviceBuffer<float> o;                ///< [rows, heads, hdim]
+  DeviceBuffer<float> lse;              ///< [heads, rows]
+  DeviceBuffer<float> d_o;              ///< as o
+  DeviceBuffer<float> d_qkv;            ///< as qkv
+  std::optional<NarrowTensors> narrow;  ///< with bf16
   StatusBuffer status;
 };
+
+/// fp32 where a kernel of the current device takes it, else bf16.
+DataType default_attention_dtype();
 
 /// One plan and one workspace for all layers: their calls follow one another on one stream.
 class Attention {
  public:
-  Attention(const BatchShape& shape, std::int64_t heads, std::int64_t hdim);
+  Attention(const BatchShape& shape, std::int64_t heads, std::int64_t hdim, DataType dtype);
 
   /// o and lse from qkv.
   void enqueue_forward(const AttentionTensors& tensors, const std::int32_t* seqstart, hipStream_t stream) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "formulas.hpp"
 #include "verification/compare.hpp"
 #include "verification/reference.hpp"
 
@@ -45,7 +46,16 @@ AttentionError layer_error(const AttentionTensors& tensors, const Attention& att
                            const std::vector<std::int32_t>& starts) {
   const Problem& problem = attention.executor().problem();
   const auto read = [](const DeviceBuffer<float>& buffer) { return read_back(buffer.data(), buffer.count()); };
-  const std::vector<float> qkv = read(tensors.qkv);
+  // What went in as bf16 is what the gradients are of.
+  const auto read_input = [&](const DeviceBuffer<float>& wide, DeviceBuffer<std::uint16_t> NarrowTensors::*member) {
+    if (!tensors.narrow) return read(wide);
+    const DeviceBuffer<std::uint16_t>& cast = (*tensors.narrow).*member;
+    const std::vector<std::uint16_t> bits = read_back(cast.data(), cast.count());
+    std::vector<float> values(bits.size());
+    std::transform(bits.begin(), bits.end(), values.begin(), widen_bf16);
+    return values;
+  };
+  const std::vector<float> qkv = read_input(tensors.qkv, &NarrowTensors::qkv);
   const std::vector<float> d_qkv = read(tensors.d_qkv);
 
   verification::AttentionInputs inputs;
@@ -56,7 +66,7 @@ AttentionError layer_error(const AttentionTensors& tensors, const Attention& att
   inputs.q = part_of(qkv, 3, 0, problem);
   inputs.k = part_of(qkv, 3, 1, problem);
   inputs.v = part_of(qkv, 3, 2, problem);
-  inputs.dout = part_of(read(tensors.d_o), 1, 0, problem);
+  inputs.dout = part_of(read_input(tensors.d_o, &NarrowTensors::d_o), 1, 0, problem);
   const verification::ForwardResult forward{part_of(read(tensors.o), 1, 0, problem),
                                             lse_of(read(tensors.lse), problem)};
   const auto expected = reference_backward(inputs, forward);

@@ -8,12 +8,21 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace fmhax::train {
 
 /// Throws std::runtime_error with the call's name and HIP's name for the error.
 inline void check(hipError_t error, const char* call) {
   if (error != hipSuccess) throw std::runtime_error(std::string(call) + " failed: " + hipGetErrorName(error));
+}
+
+/// Copies to device memory. Blocks until the values are there: hipMemcpy and hipMemset alone may return while they are
+/// on their way, and streams that don't synchronise with the null stream would not wait for them.
+template <class T>
+void upload(T* device, const std::vector<T>& values) {
+  check(hipMemcpy(device, values.data(), values.size() * sizeof(T), hipMemcpyHostToDevice), "hipMemcpy");
+  check(hipStreamSynchronize(nullptr), "hipStreamSynchronize");
 }
 
 /// An array in device memory, set to zero. Moves, does not copy.
@@ -24,6 +33,7 @@ class DeviceBuffer {
     const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
     check(hipMalloc(reinterpret_cast<void**>(&data_), bytes), "hipMalloc");
     check(hipMemset(data_, 0, bytes), "hipMemset");
+    check(hipStreamSynchronize(nullptr), "hipStreamSynchronize");  // as in upload()
   }
   ~DeviceBuffer() {
     if (data_ != nullptr) (void)hipFree(data_);

@@ -1,21 +1,20 @@
-/// @file Every kernel of the model but attention: arguments as plain data, the grid that they ask for, and the
-/// function that computes one block. Sums run in a fixed order within one block, so that equal inputs give equal bits.
+/// @file Every kernel of the model but attention: arguments as plain data, and the function that computes them, in
+/// host/ for CPU threads (grid() counts its blocks) and in device/ for GPUs. Sums run in a fixed order, so that equal
+/// inputs give equal bits on one platform. launch_kernel.hpp, one for each, launches them.
 ///
 /// Matrices are row-major and contiguous. `rows` counts tokens, the capacity included that a batch leaves unused: its
 /// rows have no target, hence zero gradients.
 #pragma once
 
 #include <hip/hip_runtime.h>
-#include <hiphost/kernel.hpp>
 
 #include <cstdint>
-
-#include "hip_objects.hpp"
 
 namespace fmhax::train {
 
 inline constexpr std::int64_t kRowTile = 128;              ///< tokens of one block
 inline constexpr std::int64_t kColumnTile = 32;            ///< columns of one block, where it visits every token
+inline constexpr std::int64_t kElementTile = 16 * 1024;    ///< elements of one block, where it casts
 inline constexpr std::int64_t kParameterTile = 16 * 1024;  ///< parameters of one block of the optimiser
 
 inline dim3 tiles(std::int64_t size, std::int64_t tile) {
@@ -34,7 +33,7 @@ struct EmbeddingForward {
   std::int64_t rows, width;
   dim3 grid() const { return tiles(rows, kRowTile); }
 };
-void embedding_forward(EmbeddingForward p);
+__global__ void embedding_forward(EmbeddingForward p);
 
 /// Adds dx to the gradient of the token table (the head, which shares the table, has written its part before) and
 /// overwrites the gradient of the position table.
@@ -47,7 +46,7 @@ struct EmbeddingBackward {
   std::int64_t rows, width, longest;
   dim3 grid() const { return tiles(width, kColumnTile); }
 };
-void embedding_backward(EmbeddingBackward p);
+__global__ void embedding_backward(EmbeddingBackward p);
 
 // ---- linear layers --------------------------------------------------------------------------------------------------
 
@@ -60,7 +59,7 @@ struct LinearForward {
   bool w_is_transposed = false;
   dim3 grid() const { return tiles(rows, kRowTile); }
 };
-void linear_forward(LinearForward p);
+__global__ void linear_forward(LinearForward p);
 
 /// dw = a^T * b, both [rows, ...]: with a = x, b = dy the gradient of w in y = x * w.
 struct LinearWeightGradient {
@@ -70,7 +69,7 @@ struct LinearWeightGradient {
   std::int64_t rows, a_width, b_width;
   dim3 grid() const { return tiles(a_width, kColumnTile); }
 };
-void linear_weight_gradient(LinearWeightGradient p);
+__global__ void linear_weight_gradient(LinearWeightGradient p);
 
 // ---- residual stream and RMS norm -----------------------------------------------------------------------------------
 
@@ -86,7 +85,7 @@ struct ResidualNormForward {
   std::int64_t rows, width;
   dim3 grid() const { return tiles(rows, kRowTile); }
 };
-void residual_norm_forward(ResidualNormForward p);
+__global__ void residual_norm_forward(ResidualNormForward p);
 
 /// Adds the norm's part to the gradient of the residual stream, or is the first to write it.
 struct NormBackward {
@@ -99,7 +98,7 @@ struct NormBackward {
   bool accumulates = true;
   dim3 grid() const { return tiles(rows, kRowTile); }
 };
-void norm_backward(NormBackward p);
+__global__ void norm_backward(NormBackward p);
 
 /// d_gain[c] = sum over tokens of dy * stream * inverse_rms.
 struct NormGainGradient {
@@ -110,7 +109,7 @@ struct NormGainGradient {
   std::int64_t rows, width;
   dim3 grid() const { return tiles(width, kColumnTile); }
 };
-void norm_gain_gradient(NormGainGradient p);
+__global__ void norm_gain_gradient(NormGainGradient p);
 
 // ---- GELU -----------------------------------------------------------------------------------------------------------
 
@@ -121,7 +120,7 @@ struct GeluForward {
   std::int64_t rows, width;
   dim3 grid() const { return tiles(rows, kRowTile); }
 };
-void gelu_forward(GeluForward p);
+__global__ void gelu_forward(GeluForward p);
 
 /// d = d * gelu'(x), in place.
 struct GeluBackward {
@@ -130,7 +129,27 @@ struct GeluBackward {
   std::int64_t rows, width;
   dim3 grid() const { return tiles(rows, kRowTile); }
 };
-void gelu_backward(GeluBackward p);
+__global__ void gelu_backward(GeluBackward p);
+
+// ---- 16-bit attention -----------------------------------------------------------------------------------------------
+
+/// to = from as bf16, to nearest, ties to even.
+struct Narrow {
+  const float* from;
+  std::uint16_t* to;
+  std::int64_t count;
+  dim3 grid() const { return tiles(count, kElementTile); }
+};
+__global__ void narrow(Narrow p);
+
+/// to = from as fp32.
+struct Widen {
+  const std::uint16_t* from;
+  float* to;
+  std::int64_t count;
+  dim3 grid() const { return tiles(count, kElementTile); }
+};
+__global__ void widen(Widen p);
 
 // ---- cross-entropy --------------------------------------------------------------------------------------------------
 
@@ -146,7 +165,7 @@ struct CrossEntropy {
   std::int64_t rows, vocabulary;
   dim3 grid() const { return tiles(rows, kRowTile); }
 };
-void cross_entropy(CrossEntropy p);
+__global__ void cross_entropy(CrossEntropy p);
 
 // ---- optimiser ------------------------------------------------------------------------------------------------------
 
@@ -188,7 +207,7 @@ struct GradientNorm {
   std::int64_t count;
   dim3 grid() const { return tiles(count, kParameterTile); }
 };
-void gradient_norm(GradientNorm p);
+__global__ void gradient_norm(GradientNorm p);
 
 /// One block: begins the step (number, learning rate, clipping) and writes its record.
 struct BeginUpdate {
@@ -202,10 +221,7 @@ struct BeginUpdate {
   StepRecord* record;
   dim3 grid() const { return dim3{1, 1, 1}; }
 };
-void begin_update(BeginUpdate p);
-
-/// The learning rate of a step counted from 1: a linear rise, then a half cosine down to its final fraction.
-float learning_rate_of(const AdamWSettings& settings, std::int64_t step);
+__global__ void begin_update(BeginUpdate p);
 
 /// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", algorithm 2) over all parameters at once.
 struct AdamW {
@@ -219,15 +235,6 @@ struct AdamW {
   std::int64_t decayed_count;  ///< parameters before this one decay
   dim3 grid() const { return tiles(count, kParameterTile); }
 };
-void adamw(AdamW p);
-
-/// Enqueues one of the above.
-template <class Params>
-void launch(void (*kernel)(Params), const Params& params, hipStream_t stream) {
-  Params copy = params;
-  void* arguments[] = {&copy};
-  check(hipLaunchKernel(hiphost::kernel(kernel), params.grid(), dim3{1, 1, 1}, arguments, 0, stream),
-        "hipLaunchKernel");
-}
+__global__ void adamw(AdamW p);
 
 }  // namespace fmhax::train

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,9 +53,17 @@ int run_program(const Options& options) {
   if (options.runs_eager) runs.eager = train(options, documents, Mode::eager);
 
   if (!options.svg_file.empty()) fmhax::sample::write_text_file(options.svg_file, loss_curve_svg(options, runs));
-  fmt::print("{}\n", json_line(options, runs));
+  if (!options.losses_file.empty()) write_losses(options.losses_file, runs);
+  std::optional<double> loss_difference;
+  if (!options.compare_file.empty()) loss_difference = largest_loss_difference(options.compare_file, runs);
+  fmt::print("{}\n", json_line(options, runs, loss_difference));
   if (runs.graph && runs.eager && !have_equal_bits(*runs.graph, *runs.eager)) {
     fmt::print(stderr, "train: the run with the graph and the run without differ\n");
+    return 1;
+  }
+  if (loss_difference && *loss_difference > options.tolerance) {
+    fmt::print(stderr, "train: a loss is {:.3g} away from that in {}, more than {:.3g}\n", *loss_difference,
+               options.compare_file, options.tolerance);
     return 1;
   }
   return 0;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels.hpp"
+#include "launch_kernel.hpp"
 
 namespace fmhax::train {
 namespace {
@@ -24,7 +25,7 @@ Model::Activations::Activations(const ModelShape& shape, std::int64_t rows)
     : attention_input(rows * shape.width),
       attention_norm(rows * shape.width),
       attention_inverse_rms(rows),
-      attention(rows, shape.heads, shape.hdim()),
+      attention(rows, shape.heads, shape.hdim(), shape.attention_dtype),
       mlp_input(rows * shape.width),
       mlp_norm(rows * shape.width),
       mlp_inverse_rms(rows),
@@ -37,7 +38,7 @@ Model::Model(const ModelShape& shape, const BatchShape& batch_shape, std::uint64
       layout_(shape, batch_shape.longest),
       parameters_(layout_.count),
       gradients_(layout_.count),
-      attention_(batch_shape, shape.heads, shape.hdim()),
+      attention_(batch_shape, shape.heads, shape.hdim(), shape.attention_dtype),
       final_input_(batch_shape.tokens * shape.width),
       final_norm_(batch_shape.tokens * shape.width),
       final_inverse_rms_(batch_shape.tokens),
@@ -49,9 +50,7 @@ Model::Model(const ModelShape& shape, const BatchShape& batch_shape, std::uint64
       d_up_(batch_shape.tokens * shape.mlp_width()) {
   activations_.reserve(static_cast<std::size_t>(shape.layers));
   for (std::int64_t i = 0; i < shape.layers; ++i) activations_.emplace_back(shape, batch_shape.tokens);
-  const std::vector<float> values = layout_.initial_values(seed);
-  check(hipMemcpy(parameters_.data(), values.data(), values.size() * sizeof(float), hipMemcpyHostToDevice),
-        "hipMemcpy");
+  upload(parameters_.data(), layout_.initial_values(seed));
 }
 
 // ---- forward --------------------------------------------------------------------------------------------------------

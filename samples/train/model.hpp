@@ -19,6 +19,7 @@ struct ModelShape {
   std::int64_t layers = 3;
   std::int64_t width = 96;
   std::int64_t heads = 4;
+  DataType attention_dtype = DataType::fp32;  ///< or bf16: attention's tensors are cast before and after
   std::int64_t hdim() const { return width / heads; }
   std::int64_t mlp_width() const { return 4 * width; }
 };

@@ -1,6 +1,8 @@
 #include "options.hpp"
 
 #include <cstdlib>
+#include <map>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -27,9 +29,10 @@ The last line on stdout is JSON:
   max_grad_error          ||g - ref|| / ||ref||, the largest over dq, dk, dv of every layer in the checked steps,
                           against fp64 from the same q, k, v, o, lse, d_o
   max_output_error        the same of attention's output o, against fp64 from the same q, k, v
+  max_loss_difference     |loss - other| / other, the largest over all steps, with --compare
 
 What only the other mode can tell is null with --eager or --graph.
-The exit status is 0 only if the losses that were compared are equal.)";
+The exit status is 0 only if the losses that were compared are equal, those of --compare within --tolerance.)";
 
 }  // namespace
 
@@ -50,6 +53,13 @@ Options parse_options(int argc, char** argv) {
   auto* graph = app.add_flag("--graph", only_graph, "only the run with the graph");
   app.add_flag("--eager", only_eager, "only the run without a graph")->excludes(graph);
   app.add_option("--svg", options.svg_file, "write the loss curve to this file")->type_name("FILE");
+  app.add_option("--losses", options.losses_file, "write the loss of every step to this file")->type_name("FILE");
+  auto* compare = app.add_option("--compare", options.compare_file, "compare with the losses that --losses wrote")
+                      ->type_name("FILE")
+                      ->check(CLI::ExistingFile);
+  app.add_option("--tolerance", options.tolerance, "how far a loss may be from the other run's, relative")
+      ->check(CLI::PositiveNumber)
+      ->needs(compare);
   app.add_option("--seed", config.seed, "of the parameters and of the documents' order");
 
   const char* model = "Model";
@@ -57,6 +67,12 @@ Options parse_options(int argc, char** argv) {
   app.add_option("--width", config.model.width, "of the residual stream")->check(CLI::Range(8, 4096))->group(model);
   app.add_option("--heads", config.model.heads, "width / heads must be a multiple of 8, at most 256")
       ->check(CLI::Range(1, 512))
+      ->group(model);
+
+  config.model.attention_dtype = default_attention_dtype();
+  const std::map<std::string, DataType> dtypes{{"fp32", DataType::fp32}, {"bf16", DataType::bf16}};
+  app.add_option("--dtype", config.model.attention_dtype, "of attention's tensors; default: fp32 if the device has it")
+      ->transform(CLI::CheckedTransformer(dtypes))
       ->group(model);
 
   const char* batch = "Batch (the capacity of the graph)";

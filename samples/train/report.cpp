@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -50,7 +54,30 @@ bool have_equal_bits(const RunResult& a, const RunResult& b) {
          std::memcmp(a.parameters.data(), b.parameters.data(), a.parameters.size() * sizeof(float)) == 0;
 }
 
-std::string json_line(const Options& options, const Runs& runs) {
+void write_losses(const std::string& file, const Runs& runs) {
+  std::string lines;
+  for (const StepRecord& record : main_run(runs).records) lines += fmt::format("{:.9g}\n", record.loss);
+  sample::write_text_file(file, lines);
+}
+
+double largest_loss_difference(const std::string& file, const Runs& runs) {
+  std::ifstream in(file);
+  const std::vector<double> others{std::istream_iterator<double>(in), {}};
+  const std::vector<StepRecord>& records = main_run(runs).records;
+  if (others.size() != records.size()) {
+    throw std::runtime_error(
+        fmt::format("{} holds {} losses, this run has {} steps", file, others.size(), records.size()));
+  }
+  double largest = 0;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(records[i].loss) - others[i]) / others[i];
+    // A loss that is not a number is as far away as can be.
+    largest = std::max(largest, std::isnan(difference) ? INFINITY : difference);
+  }
+  return largest;
+}
+
+std::string json_line(const Options& options, const Runs& runs, std::optional<double> loss_difference) {
   const RunResult& run = main_run(runs);
   const std::ptrdiff_t window = loss_window(run);
   const auto only_if = [](const auto& condition, auto value) { return condition ? Json(value()) : Json(nullptr); };
@@ -68,6 +95,7 @@ std::string json_line(const Options& options, const Runs& runs) {
   line["losses_equal"] = only_if(runs.graph && runs.eager, [&] { return have_equal_bits(*runs.graph, *runs.eager); });
   line["max_grad_error"] = only_if(options.gradient_checks > 0, [&] { return run.max_error.gradient; });
   line["max_output_error"] = only_if(options.gradient_checks > 0, [&] { return run.max_error.output; });
+  line["max_loss_difference"] = only_if(loss_difference, [&] { return *loss_difference; });
   return line.dump();
 }
 

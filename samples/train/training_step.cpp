@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "launch_kernel.hpp"
+
 namespace fmhax::train {
 
 TrainingStep::TrainingStep(const TrainingConfig& config, std::vector<std::string_view> documents)

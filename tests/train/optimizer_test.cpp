@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formulas.hpp"
 #include "kernel_harness.hpp"
-#include "kernels.hpp"
 
 namespace fmhax::train::test {
 namespace {

@@ -28,8 +28,17 @@ const std::vector<std::string>& sentences() {
   return texts;
 }
 
-TrainingConfig small_config() {
-  return {.model = {.layers = 2, .width = 32, .heads = 2},
+/// What attention can compute in here.
+std::vector<DataType> dtypes() {
+  const DataType usual = default_attention_dtype();
+  return usual == DataType::bf16 ? std::vector{usual} : std::vector{usual, DataType::bf16};
+}
+
+/// The most that attention's o and gradients may be off fp64.
+double tolerance_of(DataType dtype) { return dtype == DataType::bf16 ? 1e-2 : 1e-5; }
+
+TrainingConfig small_config(DataType dtype = default_attention_dtype()) {
+  return {.model = {.layers = 2, .width = 32, .heads = 2, .attention_dtype = dtype},
           .batch = {.tokens = 320, .max_documents = 8, .longest = 150},
           .optimizer = {.learning_rate = 1e-2F, .warmup_steps = 2, .total_steps = 5},
           .seed = 3};
@@ -37,8 +46,8 @@ TrainingConfig small_config() {
 
 std::vector<std::string_view> documents() { return {sentences().begin(), sentences().end()}; }
 
-RunResult run_steps(Mode mode, std::int64_t steps = 5) {
-  TrainingConfig config = small_config();
+RunResult run_steps(Mode mode, DataType dtype, std::int64_t steps = 5) {
+  TrainingConfig config = small_config(dtype);
   config.optimizer.total_steps = steps;
   TrainingStep step(config, documents());
   return run(step, {.mode = mode, .steps = steps, .gradient_checks = 2});
@@ -51,32 +60,49 @@ std::vector<std::uint32_t> loss_bits(const RunResult& result) {
 }
 
 TEST_CASE("five replays of one graph and five eager steps give the same bits") {
-  const RunResult graph = run_steps(Mode::graph);
-  const RunResult eager = run_steps(Mode::eager);
-  REQUIRE(graph.records.size() == 5);
-  CHECK(graph.graph_builds == 1);
-  CHECK(graph.replays == 5);
-  CHECK(graph.graph_nodes > 60);
-  CHECK(eager.graph_builds == 0);
-  CHECK(eager.replays == 0);
-  CHECK(graph.distinct_batches >= 4);
-  CHECK(loss_bits(graph) == loss_bits(eager));
-  CHECK(graph.parameters == eager.parameters);
-  CHECK(graph.max_error.gradient > 0.0);
-  CHECK(graph.max_error.gradient <= 1e-5);
-  CHECK(graph.max_error.output > 0.0);
-  CHECK(graph.max_error.output <= 1e-5);
-  for (std::size_t i = 0; i < graph.records.size(); ++i) {
-    CHECK(graph.records[i].step == static_cast<std::int64_t>(i) + 1);
-    CHECK(std::isfinite(graph.records[i].loss));
+  for (const DataType dtype : dtypes()) {
+    CAPTURE(to_string(dtype));
+    const RunResult graph = run_steps(Mode::graph, dtype);
+    const RunResult eager = run_steps(Mode::eager, dtype);
+    REQUIRE(graph.records.size() == 5);
+    CHECK(graph.graph_builds == 1);
+    CHECK(graph.replays == 5);
+    CHECK(graph.graph_nodes > 60);
+    CHECK(eager.graph_builds == 0);
+    CHECK(eager.replays == 0);
+    CHECK(graph.distinct_batches >= 4);
+    CHECK(loss_bits(graph) == loss_bits(eager));
+    CHECK(graph.parameters == eager.parameters);
+    CHECK(graph.max_error.gradient > 0.0);
+    CHECK(graph.max_error.gradient <= tolerance_of(dtype));
+    CHECK(graph.max_error.output > 0.0);
+    CHECK(graph.max_error.output <= tolerance_of(dtype));
+    for (std::size_t i = 0; i < graph.records.size(); ++i) {
+      CHECK(graph.records[i].step == static_cast<std::int64_t>(i) + 1);
+      CHECK(std::isfinite(graph.records[i].loss));
+    }
+    CHECK(graph.records[0].loss != graph.records[1].loss);
   }
-  CHECK(graph.records[0].loss != graph.records[1].loss);
+}
+
+TEST_CASE("with 16-bit attention the losses are those of fp32 within its tolerance") {
+  if (dtypes().size() < 2) return;  // the device has no fp32 attention
+  const RunResult wide = run_steps(Mode::graph, DataType::fp32, 20);
+  const RunResult narrow16 = run_steps(Mode::graph, DataType::bf16, 20);
+  REQUIRE(wide.records.size() == narrow16.records.size());
+  CHECK(loss_bits(wide) != loss_bits(narrow16));
+  for (std::size_t i = 0; i < wide.records.size(); ++i) {
+    CHECK(narrow16.records[i].loss == doctest::Approx(wide.records[i].loss).epsilon(0.01));
+  }
 }
 
 TEST_CASE("the model learns: the loss of 60 steps on ten sentences falls below half") {
-  const RunResult result = run_steps(Mode::graph, 60);
-  REQUIRE(result.records.size() == 60);
-  CHECK(result.records.back().loss < 0.5F * result.records.front().loss);
+  for (const DataType dtype : dtypes()) {
+    CAPTURE(to_string(dtype));
+    const RunResult result = run_steps(Mode::graph, dtype, 60);
+    REQUIRE(result.records.size() == 60);
+    CHECK(result.records.back().loss < 0.5F * result.records.front().loss);
+  }
 }
 
 /// The device's bytes as floats.
@@ -86,23 +112,19 @@ std::vector<float> read_back(const DeviceBuffer<float>& buffer) {
   return values;
 }
 
-TEST_CASE("the gradient of every parameter is the slope of the loss") {
-  const TrainingConfig config = small_config();
+void check_every_slope(const TrainingConfig& config) {
   const Model model(config.model, config.batch, config.seed);
   Loader loader(documents(), config.batch, config.seed, 1);
   std::vector<std::int32_t> block(static_cast<std::size_t>(BatchView::block_size(config.batch)));
   loader.load(BatchView::of_block(config.batch, block.data()));
   const DeviceBuffer<std::int32_t> device_block(BatchView::block_size(config.batch));
-  check(hipMemcpy(device_block.data(), block.data(), block.size() * sizeof(std::int32_t), hipMemcpyHostToDevice),
-        "hipMemcpy");
+  upload(device_block.data(), block);
   const BatchView batch = BatchView::of_block(config.batch, device_block.data());
   const double targets = *BatchView::of_block(config.batch, block.data()).target_count;
 
   const Stream stream;
   const auto loss_at = [&](const std::vector<float>& parameters) {
-    check(hipMemcpy(model.parameters().data(), parameters.data(), parameters.size() * sizeof(float),
-                    hipMemcpyHostToDevice),
-          "hipMemcpy");
+    upload(model.parameters().data(), parameters);
     model.enqueue_forward(batch, stream.get());
     model.enqueue_backward(batch, stream.get());
     stream.wait();
@@ -132,7 +154,7 @@ TEST_CASE("the gradient of every parameter is the slope of the loss") {
       return parameters;
     };
     const double slope = (loss_at(moved(step)) - loss_at(moved(-step))) / (2.0 * step);
-    CHECK(slope == doctest::Approx(length).epsilon(0.01));
+    CHECK(slope == doctest::Approx(length).epsilon(config.model.attention_dtype == DataType::bf16 ? 0.05 : 0.01));
   };
   const ParameterLayout& layout = model.layout();
   check_slope("token_table", layout.token_table);
@@ -148,6 +170,13 @@ TEST_CASE("the gradient of every parameter is the slope of the loss") {
   }
 }
 
+TEST_CASE("the gradient of every parameter is the slope of the loss") {
+  for (const DataType dtype : dtypes()) {
+    CAPTURE(to_string(dtype));
+    check_every_slope(small_config(dtype));
+  }
+}
+
 TEST_CASE("documents of a batch do not see one another, and the unused rows change nothing") {
   const TrainingConfig config = small_config();
   const Model model(config.model, config.batch, config.seed);
@@ -159,8 +188,7 @@ TEST_CASE("documents of a batch do not see one another, and the unused rows chan
   const DeviceBuffer<std::int32_t> device(BatchView::block_size(config.batch));
   const BatchView batch = BatchView::of_block(config.batch, device.data());
   const auto row_losses = [&] {
-    check(hipMemcpy(device.data(), block.data(), block.size() * sizeof(std::int32_t), hipMemcpyHostToDevice),
-          "hipMemcpy");
+    upload(device.data(), block);
     model.enqueue_forward(batch, stream.get());
     model.enqueue_backward(batch, stream.get());
     stream.wait();
@@ -194,7 +222,7 @@ TEST_CASE("the log gives every record once and says so when some were lost") {
   const auto publish = [&](std::int64_t first, std::int64_t count) {
     for (std::int64_t i = first; i < first + count; ++i) {
       const StepRecord value{.step = i};
-      check(hipMemcpy(record.data(), &value, sizeof value, hipMemcpyHostToDevice), "hipMemcpy");
+      upload(record.data(), {value});
       log.enqueue(record.data(), stream.get());
       stream.wait();
     }

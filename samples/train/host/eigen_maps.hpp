@@ -1,6 +1,8 @@
 /// @file Rows of a matrix as Eigen sees them.
 #pragma once
 
+#include <hiphost/kernel.hpp>
+
 #include <algorithm>
 #include <cstdint>
 

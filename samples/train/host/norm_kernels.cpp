@@ -1,14 +1,9 @@
 #include <cmath>
 
 #include "eigen_maps.hpp"
-#include "kernels.hpp"
+#include "formulas.hpp"
 
 namespace fmhax::train {
-namespace {
-
-constexpr float kEpsilon = 1e-6F;
-
-}  // namespace
 
 void residual_norm_forward(ResidualNormForward p) {
   const Tile tile(hiphost::block_idx().x, p.rows, kRowTile);
@@ -21,7 +16,7 @@ void residual_norm_forward(ResidualNormForward p) {
       row = sum;
     }
     const ConstRowMap stream(row, p.width);
-    const float inverse_rms = 1.0F / std::sqrt(stream.square().mean() + kEpsilon);
+    const float inverse_rms = 1.0F / std::sqrt(stream.square().mean() + kNormEpsilon);
     p.inverse_rms[t] = inverse_rms;
     RowMap(p.y + t * p.width, p.width) = stream * inverse_rms * gain;
   }

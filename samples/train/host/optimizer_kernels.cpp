@@ -1,8 +1,5 @@
-#include <cmath>
-#include <numbers>
-
 #include "eigen_maps.hpp"
-#include "kernels.hpp"
+#include "formulas.hpp"
 
 namespace fmhax::train {
 
@@ -13,34 +10,12 @@ void gradient_norm(GradientNorm p) {
   p.partial[block] = gradients.cast<double>().square().sum();
 }
 
-float learning_rate_of(const AdamWSettings& settings, std::int64_t step) {
-  if (step <= settings.warmup_steps) {
-    return settings.learning_rate * static_cast<float>(step) / static_cast<float>(settings.warmup_steps);
-  }
-  const auto decay_steps = static_cast<double>(std::max<std::int64_t>(1, settings.total_steps - settings.warmup_steps));
-  const double progress = std::min(1.0, static_cast<double>(step - settings.warmup_steps) / decay_steps);
-  const double cosine = 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
-  const double fraction = settings.final_fraction;
-  return settings.learning_rate * static_cast<float>(fraction + (1.0 - fraction) * cosine);
-}
-
 void begin_update(BeginUpdate p) {
   double squares = 0;
   for (std::int64_t i = 0; i < p.partial_count; ++i) squares += p.partial[i];
   double loss = 0;
   for (std::int64_t t = 0; t < p.rows; ++t) loss += static_cast<double>(p.row_loss[t]);
-
-  OptimizerState& state = *p.state;
-  ++state.step;
-  const auto step = static_cast<double>(state.step);
-  state.learning_rate = learning_rate_of(p.settings, state.step);
-  state.first_correction = static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(p.settings.beta1), step)));
-  state.second_correction = static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(p.settings.beta2), step)));
-  state.gradient_norm = static_cast<float>(std::sqrt(squares));
-  state.gradient_scale = state.gradient_norm > p.settings.clip_norm ? p.settings.clip_norm / state.gradient_norm : 1.0F;
-
-  *p.record = {state.step, static_cast<float>(loss / *p.target_count), state.learning_rate, state.gradient_norm,
-               *p.target_count};
+  begin_update_from(p, squares, loss);
 }
 
 void adamw(AdamW p) {
