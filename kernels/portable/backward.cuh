@@ -12,23 +12,24 @@
 
 #include "backward_arguments.hpp"
 #include "backward_config.hpp"
-#include "features.cuh"
 #include "fmhax/contract/params.hpp"
 #include "fmhax/contract/sequence.hpp"
 #include "fmhax/contract/workspace.hpp"
 #include "mma.cuh"
-#include "pipeline.cuh"
+#include "score_tile.cuh"
 #include "tile_copy.cuh"
 
 namespace fmhax::portable {
 
-/// The tile of one block.
+/// What a block works on: a tile of keys of one key head. Lies in shared memory, as registers are what is short.
 struct TileJob {
+  std::int64_t index = 0;  ///< of the block's share of the jobs
   std::int64_t sequence = 0;
   std::int64_t head_k = 0;
   std::int64_t split = 0;
-  int key_begin = 0;
+  SplitRange tiles{};  ///< those that are left of the share
   SequenceRange q{}, k{};
+  bool adds = false;  ///< deterministic mode: an earlier tile wrote to the split
 };
 
 /// `Instance` has a constexpr BackwardConfig kConfig.
@@ -69,6 +70,7 @@ struct BackwardKernel {
     std::uint16_t ds[2][kConfig.ds_elements()];
     std::uint16_t p[kSplit > 1 ? kConfig.ds_elements() : 0];
     float4 stats[2][kM / 2];  ///< lse and d of two rows: {lse, lse, d, d}
+    TileJob job;
   };
 
   /// Where a thread reads the next query tile from, and which tile that is.
@@ -89,10 +91,10 @@ struct BackwardKernel {
   const KernelParams& params;
   const BackwardArguments& arguments;
   Shared& shared;
-  TileJob job{};
+  const TileJob& job;
   int seqlen_q = 0, seqlen_k = 0;  ///< logical
   int first_row = 0, end_row = 0;  ///< the query rows to visit; first_row is a multiple of kM
-  bool adds = false;               ///< deterministic mode: an earlier tile wrote to the split
+  int key_begin = 0;
   const int group;
   const int thread, lane;
 
@@ -100,6 +102,7 @@ struct BackwardKernel {
       : params(p),
         arguments(a),
         shared(s),
+        job(s.job),
         group(static_cast<int>(p.problem.nhead_q / p.problem.nhead_k)),
         thread(static_cast<int>(threadIdx.x)),
         lane(lane_id()) {}
@@ -111,18 +114,6 @@ struct BackwardKernel {
   __device__ bool is_aligned() const { return !kConfig.has_features || arguments.is_aligned; }
   __device__ int hdim_q() const { return static_cast<int>(params.problem.hdim_q); }
   __device__ int hdim_v() const { return static_cast<int>(params.problem.hdim_v); }
-
-  /// What follows is about this sequence and key head.
-  __device__ void begin(std::int64_t sequence, std::int64_t head_k, std::int64_t split) {
-    const Problem& p = params.problem;
-    job.sequence = sequence;
-    job.head_k = head_k;
-    job.split = split;
-    job.q = sequence_range(p, params.lengths, SequenceSide::q, sequence);
-    job.k = sequence_range(p, params.lengths, SequenceSide::k, sequence);
-    seqlen_q = static_cast<int>(job.q.logical);
-    seqlen_k = static_cast<int>(job.k.logical);
-  }
 
   __device__ std::int64_t offset_of(const TensorRef& t, const SequenceRange& range, std::int64_t row,
                                     std::int64_t head) const {
@@ -136,12 +127,12 @@ struct BackwardKernel {
   __device__ std::int64_t head_q(int head) const { return job.head_k * group + head; }
 
   __device__ void load_keys() {
-    const int rows = seqlen_k - job.key_begin;
+    const int rows = seqlen_k - key_begin;
     CopyK::run(thread, shared.k,
-               CopyK::source(thread, rows_of(params.k, job.k, job.key_begin, job.head_k), params.k.stride_seqlen),
+               CopyK::source(thread, rows_of(params.k, job.k, key_begin, job.head_k), params.k.stride_seqlen),
                params.k.stride_seqlen, rows, hdim_q(), is_aligned());
     CopyV::run(thread, shared.v,
-               CopyV::source(thread, rows_of(params.v, job.k, job.key_begin, job.head_k), params.v.stride_seqlen),
+               CopyV::source(thread, rows_of(params.v, job.k, key_begin, job.head_k), params.v.stride_seqlen),
                params.v.stride_seqlen, rows, hdim_v(), is_aligned());
   }
 
@@ -210,12 +201,12 @@ struct BackwardKernel {
 
   /// Some key of the tile may be hidden from some row of the step, or lie beyond the sequence.
   __device__ bool needs_mask(int row) const {
-    if (job.key_begin + kN > seqlen_k) return true;
+    if (key_begin + kN > seqlen_k) return true;
     const Mask& mask = params.problem.mask;
     if (mask.is_none()) return false;
     const std::int64_t diagonal = row + mask_offset(mask, seqlen_q, seqlen_k);
-    if (mask.window_right >= 0 && job.key_begin + kN - 1 > diagonal + mask.window_right) return true;
-    return mask.window_left >= 0 && job.key_begin < diagonal + kM - 1 - mask.window_left;
+    if (mask.window_right >= 0 && key_begin + kN - 1 > diagonal + mask.window_right) return true;
+    return mask.window_left >= 0 && key_begin < diagonal + kM - 1 - mask.window_left;
   }
 
   /// S^T and dP^T of this warp's keys; P^T and dS^T as operands.
@@ -296,7 +287,7 @@ struct BackwardKernel {
             // A row that sees no key has lse = -inf, so infinity here; such a row is masked.
             float p = arch::fast_exp2(s[i].value[e] * scale - shift);
             if constexpr (kIsMasked) {
-              const int key = job.key_begin + warp_keys() + Accumulator::row(r, lane);
+              const int key = key_begin + warp_keys() + Accumulator::row(r, lane);
               if (!is_visible(band, first + i * 16 + Accumulator::column(2 * pair + c, lane), key)) p = 0;
             }
             s[i].value[e] = p;
@@ -332,7 +323,7 @@ struct BackwardKernel {
     const LogitFeatures logits = logit_features(params, job.sequence, head_q(head), job.q, job.k);
     const DropoutFeatures dropout = dropout_features(params, job.sequence, head_q(head));
     const Band band = visible_band();
-    const int first_key = job.key_begin + warp_keys();
+    const int first_key = key_begin + warp_keys();
 #pragma unroll
     for (int i = 0; i < kScoredTiles; ++i) {
       float factors[1][Accumulator::kRows * Accumulator::kColumns];
@@ -364,7 +355,7 @@ struct BackwardKernel {
   /// The bytes behind dropout for all rows and the keys of this tile, where they are asked for.
   __device__ void store_random_values() const {
     if (!params.problem.stores_random_values) return;
-    const IndexRange keys{job.key_begin, min(job.k.logical, static_cast<std::int64_t>(job.key_begin + kN))};
+    const IndexRange keys{key_begin, min(job.k.logical, static_cast<std::int64_t>(key_begin + kN))};
     for (int head = 0; head < group; ++head) {
       portable::store_random_values<kThreads>(params, dropout_features(params, job.sequence, head_q(head)),
                                               job.sequence, head_q(head), job.q, {0, seqlen_q}, keys);
@@ -409,27 +400,24 @@ struct BackwardKernel {
     const int tile_n = warp() % kDqWarpsN * kDqTilesN;
     const std::uint16_t* ds = shared.ds[stage] + tile_m * 16 + left_transposed_offset(kPitchS, lane);
     const std::uint16_t* k = shared.k + tile_n * 16 + right_offset(kPitchQ, lane);
-    const auto multiply_keys = [&]<int kKeys>(int first, std::integral_constant<int, kKeys>) {
-      Operand left[2][kDqTilesM];
-      const auto load_ds = [&](int key, Operand(&to)[kDqTilesM]) {
+    const auto multiply_keys = [&](int key) {
+      Operand left[kDqTilesM];
 #pragma unroll
-        for (int m = 0; m < kDqTilesM; ++m) to[m] = load_left_transposed(ds + (first + key * 16) * kPitchS + m * 16);
-      };
-      load_ds(0, left[0]);
-      pipeline<kKeys * kDqTilesN>(
-          [&](int at) { return load_right(k + (first + at / kDqTilesN * 16) * kPitchQ + at % kDqTilesN * 16); },
-          [&](int at, const Operand& right) {
-            const int key = at / kDqTilesN;
-            if (at % kDqTilesN == 0 && key + 1 < kKeys) load_ds(key + 1, left[(key + 1) % 2]);
+      for (int m = 0; m < kDqTilesM; ++m) left[m] = load_left_transposed(ds + key * kPitchS + m * 16);
 #pragma unroll
-            for (int m = 0; m < kDqTilesM; ++m) multiply<kType>(dq[m][at % kDqTilesN], left[key % 2][m], right);
-          });
+      for (int n = 0; n < kDqTilesN; ++n) {
+        const Operand right = load_right(k + key * kPitchQ + n * 16);
+#pragma unroll
+        for (int m = 0; m < kDqTilesM; ++m) multiply<kType>(dq[m][n], left[m], right);
+      }
     };
     if constexpr (kConfig.is_direct) {
-      const int keys = min(seqlen_k - job.key_begin, kN);
-      for (int key = 0; key < keys; key += 32) multiply_keys(key, std::integral_constant<int, 2>{});
+      const int keys = min(seqlen_k - key_begin, kN);
+#pragma unroll 2
+      for (int key = 0; key < keys; key += 16) multiply_keys(key);
     } else {
-      multiply_keys(0, std::integral_constant<int, kN / 16>{});
+#pragma unroll
+      for (int key = 0; key < kN; key += 16) multiply_keys(key);
     }
     if constexpr (kConfig.is_direct) {
       write_direct_dq(at, dq, tile_m * 16, tile_n * 16);
@@ -485,7 +473,7 @@ struct BackwardKernel {
     const auto in_columns = [&](int column) { return column < columns; };
     const auto add = [](auto* to, const auto& value) { atomic_add(to, value); };
     const auto store = [this](auto* to, auto value) {
-      if (adds) {
+      if (job.adds) {
         value.x += to->x;
         value.y += to->y;
         if constexpr (sizeof(value) == sizeof(float4)) {
@@ -505,24 +493,24 @@ struct BackwardKernel {
     }
   }
 
-  /// dk and dv of the keys from key_begin on, and what they add to dq; in deterministic mode added to what the split
-  /// holds, or written over it.
-  __device__ void run(int key_begin, bool adds_to_split) {
-    job.key_begin = key_begin;
-    adds = adds_to_split;
+  /// dk and dv of the job's first tile, and what it adds to dq: in deterministic mode to what the split holds, or over
+  /// it.
+  __device__ void run() {
+    seqlen_q = static_cast<int>(job.q.logical);
+    seqlen_k = static_cast<int>(job.k.logical);
+    key_begin = static_cast<int>(job.tiles.begin * kN);
     if constexpr (kConfig.is_direct) {
       first_row = 0;
       end_row = static_cast<int>(job.q.physical);
     } else {
-      const std::int64_t key_end = min(job.k.logical, static_cast<std::int64_t>(key_begin + kN));
-      const IndexRange rows = rows_seeing(params.problem.mask, job.q.logical, job.k.logical, {key_begin, key_end});
+      const std::int64_t key_end = min(seqlen_k, key_begin + kN);
+      const IndexRange rows = rows_seeing(params.problem.mask, seqlen_q, seqlen_k, {key_begin, key_end});
       first_row = static_cast<int>(rows.begin / kM * kM);
       end_row = static_cast<int>(rows.end);
     }
     if constexpr (kConfig.has_features) store_random_values();
     Accumulator dk[kTilesQ] = {};
     Accumulator dv[kTilesV] = {};
-    __syncthreads();  // the job before this one may still read
     load_keys();
     const int steps = first_row < end_row ? (end_row - first_row + kM - 1) / kM * group : 0;
     Cursor next{};
@@ -591,29 +579,23 @@ struct BackwardKernel {
   __device__ void accumulate(Accumulator (&dk)[kTilesQ], Accumulator (&dv)[kTilesV], int stage, Left&& left) {
     const std::uint16_t* dout = shared.dout[stage] + half() * kTilesV * 16 + right_offset(kPitchV, lane);
     const std::uint16_t* q = shared.q[stage] + half() * kTilesQ * 16 + right_offset(kPitchQ, lane);
-    constexpr int kOfV = kRowTiles * kTilesV;
-    Operand operand;
-    pipeline<kOfV + kRowTiles * kTilesQ>(
-        [&](int at) {
-          const int of_q = at - kOfV;
-          return load_right(at < kOfV ? dout + at / kTilesV * 16 * kPitchV + at % kTilesV * 16
-                                      : q + of_q / kTilesQ * 16 * kPitchQ + of_q % kTilesQ * 16);
-        },
-        [&](int at, const Operand& right) {
-          const int of_q = at - kOfV;
-          if (at < kOfV) {
-            if (at % kTilesV == 0) operand = left(at / kTilesV, true);
-            multiply<kType>(dv[at % kTilesV], operand, right);
-          } else {
-            if (of_q % kTilesQ == 0) operand = left(of_q / kTilesQ, false);
-            multiply<kType>(dk[of_q % kTilesQ], operand, right);
-          }
-        });
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) {
+      const Operand p = left(i, true);
+#pragma unroll
+      for (int n = 0; n < kTilesV; ++n) multiply<kType>(dv[n], p, load_right(dout + i * 16 * kPitchV + n * 16));
+    }
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) {
+      const Operand ds = left(i, false);
+#pragma unroll
+      for (int n = 0; n < kTilesQ; ++n) multiply<kType>(dk[n], ds, load_right(q + i * 16 * kPitchQ + n * 16));
+    }
   }
 
   template <int kTiles>
   __device__ void write_keys(const TensorRef& t, const Accumulator (&sums)[kTiles], int hdim, float scale) {
-    const int key = job.key_begin + warp_keys();
+    const int key = key_begin + warp_keys();
     const int first_column = half() * kTiles * 16 + packed_column(lane);
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {

@@ -22,28 +22,31 @@ struct BackwardConfig {
   bool is_direct = false;     ///< all keys fit the tile: dq is complete in the block, d is computed on the way
   bool has_features = false;  ///< bias, ALiBi, soft-cap, dropout; rows that aren't aligned
 
-  constexpr int kN() const { return 16 * warps / hdim_split; }
-  constexpr int threads() const { return 32 * warps; }
+  static constexpr int kJobBytes = 128;  ///< what else a block shares
+
+  FMHAX_HOST_DEVICE constexpr int kN() const { return 16 * warps / hdim_split; }
+  FMHAX_HOST_DEVICE constexpr int threads() const { return 32 * warps; }
   // Rows of shared memory are padded by 16 bytes: eight successive rows begin in different banks.
-  constexpr int pitch_q() const { return hdim_q + 8; }
-  constexpr int pitch_v() const { return hdim_v + 8; }
-  constexpr int pitch_s() const { return kM + 8; }
+  FMHAX_HOST_DEVICE constexpr int pitch_q() const { return hdim_q + 8; }
+  FMHAX_HOST_DEVICE constexpr int pitch_v() const { return hdim_v + 8; }
+  FMHAX_HOST_DEVICE constexpr int pitch_s() const { return kM + 8; }
   // Elements of shared memory; q, dout and ds in two stages.
-  constexpr int k_elements() const { return kN() * pitch_q(); }
-  constexpr int v_elements() const { return kN() * pitch_v(); }
-  constexpr int q_elements() const { return kM * pitch_q(); }
-  constexpr int dout_elements() const { return kM * pitch_v(); }
-  constexpr int ds_elements() const { return kN() * pitch_s(); }
-  constexpr int p_elements() const { return hdim_split > 1 ? ds_elements() : 0; }
-  constexpr int shared_bytes() const {
+  FMHAX_HOST_DEVICE constexpr int k_elements() const { return kN() * pitch_q(); }
+  FMHAX_HOST_DEVICE constexpr int v_elements() const { return kN() * pitch_v(); }
+  FMHAX_HOST_DEVICE constexpr int q_elements() const { return kM * pitch_q(); }
+  FMHAX_HOST_DEVICE constexpr int dout_elements() const { return kM * pitch_v(); }
+  FMHAX_HOST_DEVICE constexpr int ds_elements() const { return kN() * pitch_s(); }
+  FMHAX_HOST_DEVICE constexpr int p_elements() const { return hdim_split > 1 ? ds_elements() : 0; }
+  FMHAX_HOST_DEVICE constexpr int shared_bytes() const {
     const int staged = q_elements() + dout_elements() + ds_elements();
-    return 2 * (k_elements() + v_elements() + 2 * staged + p_elements()) + 2 * 2 * kM * 4;
+    return 2 * (k_elements() + v_elements() + 2 * staged + p_elements()) + 2 * 2 * kM * 4 + kJobBytes;
   }
 };
 
 /// The kernel for head dimensions rounded up to (hdim_q, hdim_v). Tiles are as large as registers and shared memory
 /// allow; figures in docs/kernels.md.
-constexpr BackwardConfig backward_config(DataType dtype, int hdim_q, int hdim_v, bool is_direct, bool has_features) {
+FMHAX_HOST_DEVICE constexpr BackwardConfig backward_config(DataType dtype, int hdim_q, int hdim_v, bool is_direct,
+                                                           bool has_features) {
   BackwardConfig config{.dtype = dtype, .hdim_q = hdim_q, .hdim_v = hdim_v};
   config.is_direct = is_direct;
   config.has_features = has_features;

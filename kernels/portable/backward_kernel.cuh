@@ -69,52 +69,61 @@ __device__ inline bool refuses_lengths(const KernelParams& params) {
   return is_refused;
 }
 
-/// What block job `index` covers.
+/// Finds out what a job is: one thread of a block does.
 template <BackwardConfig kConfig>
-struct Share {
-  std::int64_t sequence = 0;
-  std::int64_t head_k = 0;
-  std::int64_t split = 0;
-  SplitRange tiles{};
+class JobFinder {
+ public:
+  __device__ JobFinder(const KernelParams& params, const BackwardArguments& arguments)
+      : params_(params), arguments_(arguments), p_(params.problem) {}
 
-  __device__ static Share of(const KernelParams& params, const BackwardArguments& arguments, std::int64_t index) {
-    const Problem& p = params.problem;
-    Share share;
+  /// Jobs of the call.
+  __device__ std::int64_t count() const {
+    return !kConfig.is_direct && p_.is_group_mode ? params_.tile_starts[p_.batch] * p_.nhead_k : arguments_.jobs;
+  }
+
+  /// The job's index is set; everything else follows.
+  __device__ void find(TileJob& job) const {
+    job.adds = false;
     if constexpr (kConfig.is_direct) {
-      share.sequence = index / p.nhead_k;
-      share.head_k = index % p.nhead_k;
-      share.tiles = {0, 1};
-    } else if (p.is_group_mode) {
-      const std::int64_t job = index / p.nhead_k;
-      const std::int64_t place = find_tile(params.tile_starts, p.batch, job);
-      share.sequence = params.tile_sequences[place];
-      share.head_k = index % p.nhead_k;
-      share.take(params, job - params.tile_starts[place]);
+      job.sequence = job.index / p_.nhead_k;
+      job.head_k = job.index % p_.nhead_k;
+      take(job, 0);
+    } else if (p_.is_group_mode) {
+      const std::int64_t of_head = job.index / p_.nhead_k;
+      const std::int64_t place = find_tile(params_.tile_starts, p_.batch, of_head);
+      job.sequence = params_.tile_sequences[place];
+      job.head_k = job.index % p_.nhead_k;
+      take(job, of_head - params_.tile_starts[place]);
     } else {
       // Pairs of a sequence and a key head, heads_together of them side by side, tile by tile.
-      const std::int64_t together = arguments.heads_together;
-      const std::int64_t jobs = arguments.jobs_per_head;
-      const std::int64_t section = index / (jobs * together);
-      const std::int64_t left = p.batch * p.nhead_k - section * together;
+      const std::int64_t together = arguments_.heads_together;
+      const std::int64_t per_head = arguments_.jobs_per_head;
+      const std::int64_t section = job.index / (per_head * together);
+      const std::int64_t left = p_.batch * p_.nhead_k - section * together;
       const std::int64_t here = left < together ? left : together;
-      const std::int64_t within = index - section * jobs * together;
+      const std::int64_t within = job.index - section * per_head * together;
       const std::int64_t pair = section * together + within % here;
-      share.sequence = pair / p.nhead_k;
-      share.head_k = pair % p.nhead_k;
-      share.take(params, within / here);
+      job.sequence = pair / p_.nhead_k;
+      job.head_k = pair % p_.nhead_k;
+      take(job, within / here);
     }
-    return share;
   }
 
  private:
-  __device__ void take(const KernelParams& params, std::int64_t job) {
-    const Problem& p = params.problem;
-    tiles = {job, job + 1};
-    if (!p.is_deterministic) return;
-    const std::int64_t physical = sequence_range(p, params.lengths, SequenceSide::k, sequence).physical;
-    split = job;
-    tiles = split_range(key_tiles(kConfig.kN(), physical), params.nsplits[p.is_group_mode ? sequence : 0], job);
+  __device__ void take(TileJob& job, std::int64_t of_sequence) const {
+    job.q = sequence_range(p_, params_.lengths, SequenceSide::q, job.sequence);
+    job.k = sequence_range(p_, params_.lengths, SequenceSide::k, job.sequence);
+    job.tiles = {of_sequence, of_sequence + 1};
+    job.split = 0;
+    if (kConfig.is_direct || !p_.is_deterministic) return;
+    const std::int32_t nsplits = params_.nsplits[p_.is_group_mode ? job.sequence : 0];
+    job.split = of_sequence;
+    job.tiles = split_range(key_tiles(kConfig.kN(), job.k.physical), nsplits, of_sequence);
   }
+
+  const KernelParams& params_;
+  const BackwardArguments& arguments_;
+  const Problem& p_;
 };
 
 template <class Instance>
@@ -124,19 +133,27 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   using Kernel = BackwardKernel<Instance>;
   constexpr BackwardConfig kConfig = Instance::kConfig;
-  const Problem& p = params.problem;
   if (kConfig.is_direct ? refuses_lengths(params) : params.nsplits[0] == kInvalidCall) {
     return fill_with_nan<Instance>(params);
   }
-  Kernel kernel(params, arguments, *reinterpret_cast<typename Kernel::Shared*>(shared_bytes));
-  const std::int64_t jobs =
-      !kConfig.is_direct && p.is_group_mode ? params.tile_starts[p.batch] * p.nhead_k : arguments.jobs;
-  for (std::int64_t index = blockIdx.x; index < jobs; index += gridDim.x) {
-    const auto share = Share<kConfig>::of(params, arguments, index);
-    kernel.begin(share.sequence, share.head_k, share.split);
-    for (std::int64_t tile = share.tiles.begin; tile < share.tiles.end; ++tile) {
-      kernel.run(static_cast<int>(tile * kConfig.kN()), tile > share.tiles.begin);
-    }
+  auto& shared = *reinterpret_cast<typename Kernel::Shared*>(shared_bytes);
+  const JobFinder<kConfig> jobs(params, arguments);
+  TileJob& job = shared.job;
+  if (threadIdx.x == 0) {
+    job.index = blockIdx.x;
+    if (job.index < jobs.count()) jobs.find(job);
+  }
+  Kernel kernel(params, arguments, shared);
+  while (true) {
+    __syncthreads();
+    if (job.index >= jobs.count()) break;
+    kernel.run();
+    __syncthreads();
+    if (threadIdx.x != 0) continue;
+    job.adds = true;
+    if (++job.tiles.begin < job.tiles.end) continue;
+    job.index += gridDim.x;
+    if (job.index < jobs.count()) jobs.find(job);
   }
   clear_tail<Instance>(params);
 }

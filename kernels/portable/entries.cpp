@@ -1,7 +1,58 @@
 #include "entries.hpp"
 
-namespace fmhax::portable {
+#include "auxiliary.hpp"
+#include "backward_launch.hpp"
 
-std::span<const KernelEntry> entries() { return {}; }
+namespace fmhax::portable {
+namespace {
+
+template <DataType kDtype, int kHdimQ, int kHdimV, bool kIsDirect>
+struct Row {
+  // Kernels with features need no more of anything that is asked for here than those without.
+  static constexpr BackwardConfig kConfig = backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, false);
+
+  static const char* unsupported_reason(const Problem& p, const DeviceTraits& traits) {
+    return portable::unsupported_reason(kConfig, p, traits);
+  }
+  /// The smallest head dimensions, and one launch rather than four.
+  static std::int32_t rank(const Problem&, const DeviceTraits&) {
+    return 10000 - 4 * (kHdimQ + kHdimV) + (kIsDirect ? 1 : 0);
+  }
+  static WorkspaceSpec workspace_spec(const Problem& p, const DeviceTraits&) {
+    return portable::workspace_spec(kConfig, p);
+  }
+  static bool form_launch(KernelRole role, const DeviceTraits& traits, const KernelParams& params,
+                          KernelLaunch& launch) {
+    if (role != KernelRole::dq_dk_dv) {
+      WorkspaceSpec spec = portable::workspace_spec(kConfig, params.problem);
+      spec.max_splits = params.max_splits;
+      return form_auxiliary(role, spec, traits, params, launch);
+    }
+    static const BackwardFunctions functions = backward_functions<kDtype, kHdimQ, kHdimV>();
+    return form_backward(kIsDirect, functions, kHdimQ, kHdimV, traits, params, launch);
+  }
+
+  static constexpr KernelEntry entry(const char* name) {
+    KernelEntry e;
+    e.name = name;
+    e.unsupported_reason = unsupported_reason;
+    e.rank = rank;
+    e.workspace_spec = workspace_spec;
+    e.form_launch = form_launch;
+    return e;
+  }
+};
+
+constexpr KernelEntry kEntries[] = {
+#define FMHAX_BACKWARD_INSTANCE(dtype, hdim_q, hdim_v)                                                     \
+  Row<DataType::dtype, hdim_q, hdim_v, true>::entry("portable-" #dtype "-" #hdim_q "x" #hdim_v "-direct"), \
+      Row<DataType::dtype, hdim_q, hdim_v, false>::entry("portable-" #dtype "-" #hdim_q "x" #hdim_v "-general"),
+#include "backward_instances.inc"
+#undef FMHAX_BACKWARD_INSTANCE
+};
+
+}  // namespace
+
+std::span<const KernelEntry> entries() { return kEntries; }
 
 }  // namespace fmhax::portable

@@ -1,0 +1,94 @@
+#include "backward_launch.hpp"
+
+#include <array>
+#include <limits>
+
+#include "fmhax/contract/workspace.hpp"
+#include "launch.hpp"
+
+namespace fmhax::portable {
+
+bool needs_features(const Problem& p) { return p.bias != BiasKind::none || p.has_softcap || p.has_dropout; }
+
+const char* unsupported_reason(const BackwardConfig& config, const Problem& p, const DeviceTraits& traits) {
+  if (p.dtype != config.dtype) return "the kernel is for another data type";
+  if (p.hdim_q > config.hdim_q || p.hdim_v > config.hdim_v) return "the kernel is for smaller head dimensions";
+  if (p.hdim_q % 8 != 0 || p.hdim_v % 8 != 0) return "head dimensions must be multiples of 8";
+  if (p.max_seqlen_q > kMaxSeqlen || p.max_seqlen_k > kMaxSeqlen) return "sequences above 2^30 rows are not supported";
+  if (config.is_direct && p.max_seqlen_k > config.kN()) return "max_seqlen_k is above the keys of one tile";
+  if (traits.shared_memory_per_block < config.shared_bytes()) {
+    return "a block of this GPU has too little shared memory for the kernel";
+  }
+  return nullptr;
+}
+
+WorkspaceSpec workspace_spec(const BackwardConfig& config, const Problem& p) {
+  WorkspaceSpec spec;
+  spec.kN0 = config.kN();
+  spec.acc_element_size = sizeof(float);
+  spec.is_group_mode = p.is_group_mode;
+  spec.is_deterministic = p.is_deterministic;
+  spec.writes_dq_directly = config.is_direct;
+  if (config.is_direct) return spec;
+  spec.has_tile_list = p.is_group_mode;
+  spec.can_bound_splits = true;
+  // A split's first tile overwrites it, but for the rows that don't see the tile.
+  spec.needs_zero_dq_acc = !p.is_deterministic || !p.mask.is_none() || p.logical_lengths != LogicalLengths::none;
+  return spec;
+}
+
+std::int64_t heads_together(const Problem& p) {
+  if (p.mask.is_none()) return 1;
+  constexpr std::int64_t kCacheBytes = 32 << 20;
+  const std::int64_t group = p.nhead_q / p.nhead_k;
+  const std::int64_t row_bytes = group * (2 * (p.hdim_q + p.hdim_v) + 4 * p.hdim_q);
+  const std::int64_t fits = kCacheBytes / std::max<std::int64_t>(row_bytes * p.max_seqlen_q, 1);
+  return std::clamp<std::int64_t>(fits, 1, std::max<std::int64_t>(p.batch * p.nhead_k, 1));
+}
+
+bool form_backward(bool is_direct, const BackwardFunctions& functions, int hdim_q, int hdim_v,
+                   const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
+  const Problem& p = params.problem;
+  BackwardArguments arguments;
+  arguments.is_aligned = true;
+  for (const TensorRef* t : {&params.q, &params.k, &params.v, &params.dout, &params.dk, &params.dv}) {
+    arguments.is_aligned = arguments.is_aligned && has_aligned_rows(*t, p.dtype);
+  }
+  if (is_direct) {
+    arguments.is_aligned =
+        arguments.is_aligned && has_aligned_rows(params.o, p.dtype) && has_aligned_rows(params.dq, p.dtype);
+  }
+  const bool has_features = needs_features(p) || !arguments.is_aligned;
+  const BackwardConfig config = backward_config(p.dtype, hdim_q, hdim_v, is_direct, has_features);
+  WorkspaceSpec spec = workspace_spec(config, p);
+  spec.max_splits = params.max_splits;
+
+  // Group mode: blocks that find no job left leave at once, but they cost their launch, so there are no more than a few
+  // for each multiprocessor and they take turns.
+  constexpr std::int64_t kGroupBlocks = 8;
+  constexpr std::int64_t kDirectBlocks = 32;
+  const std::int64_t processors = std::max(traits.multiprocessors, 1);
+  std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if (is_direct) {
+    arguments.jobs = p.batch * p.nhead_k;
+    most = kDirectBlocks * processors;
+  } else if (p.is_group_mode) {
+    arguments.jobs = tile_list_bound(spec, p) * p.nhead_k;
+    most = kGroupBlocks * processors;
+  } else {
+    arguments.jobs_per_head = sequence_jobs(spec, p, p.max_seqlen_k);
+    arguments.jobs = arguments.jobs_per_head * p.batch * p.nhead_k;
+    arguments.heads_together = heads_together(p);
+  }
+  // Rows of no sequence are cleared by whatever blocks there are, so there is one at least.
+  const std::int64_t rows = rows_k(p) + (is_direct ? rows_q(p) : 0);
+  const std::int64_t blocks = rows == 0 ? 0 : std::clamp<std::int64_t>(arguments.jobs, 1, most);
+
+  set_launch(launch, functions.function[is_direct ? 1 : 0][has_features ? 1 : 0], static_cast<std::uint32_t>(blocks),
+             static_cast<std::uint32_t>(config.threads()), params);
+  launch.shared_bytes = static_cast<std::uint32_t>(config.shared_bytes());
+  add_argument(launch, sizeof(params), arguments);
+  return true;
+}
+
+}  // namespace fmhax::portable

@@ -1,0 +1,28 @@
+/// @file Choosing and launching a backward kernel: pure functions, so that tests need no GPU.
+#pragma once
+
+#include "backward_arguments.hpp"
+#include "backward_config.hpp"
+#include "backward_instances.hpp"
+#include "fmhax/contract/kernel_entry.hpp"
+
+namespace fmhax::portable {
+
+/// Anything that only a kernel with has_features computes.
+bool needs_features(const Problem& problem);
+
+/// Null when kernels for these rounded head dimensions can run the problem, else the reason.
+const char* unsupported_reason(const BackwardConfig& config, const Problem& problem, const DeviceTraits& traits);
+
+WorkspaceSpec workspace_spec(const BackwardConfig& config, const Problem& problem);
+
+/// Pairs of a sequence and a key head whose key tiles run side by side: with a mask, tiles of different lengths even
+/// out over many heads, as long as what the heads read and add to stays in the cache; without one a head at a time is
+/// best.
+std::int64_t heads_together(const Problem& problem);
+
+/// `functions` are those of the data type and the head dimensions.
+bool form_backward(bool is_direct, const BackwardFunctions& functions, int hdim_q, int hdim_v,
+                   const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch);
+
+}  // namespace fmhax::portable
