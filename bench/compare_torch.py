@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import gc
 import json
 import platform
 import statistics
@@ -118,15 +119,19 @@ def errors_of(row: Row, contenders, inputs, is_quick: bool) -> dict[str, float]:
     return worst_error(results, *packed, row.sequences(), inputs.scale, row.window)
 
 
+def described(row: Row) -> dict:
+    return {"name": row.name(), "suite": row.suite, "hdim": row.hdim, "nhead_q": row.nhead_q, "nhead_k": row.nhead_k,
+            "batch": len(row.sequences()), "longest": row.longest(), "tokens": row.tokens(), "window": row.window,
+            "is_packed": bool(row.lengths), "is_deterministic": row.is_deterministic, "dtype": row.dtype,
+            "capacity_factor": row.capacity_factor, "flops": row.flops(), "contenders": {}}
+
+
 def measure(row: Row, library, arguments: argparse.Namespace) -> dict:
     import torch
 
     from attention_sides import contenders_of, input_sets
 
-    result = {"name": row.name(), "suite": row.suite, "hdim": row.hdim, "nhead_q": row.nhead_q, "nhead_k": row.nhead_k,
-              "batch": len(row.sequences()), "longest": row.longest(), "tokens": row.tokens(), "window": row.window,
-              "is_packed": bool(row.lengths), "is_deterministic": row.is_deterministic, "dtype": row.dtype,
-              "capacity_factor": row.capacity_factor, "flops": row.flops(), "contenders": {}}
+    result = described(row)
     torch.set_deterministic_debug_mode("error" if row.is_deterministic else "default")
     torch.utils.deterministic.fill_uninitialized_memory = False
     try:
@@ -193,7 +198,14 @@ def main() -> int:
     results = []
     with torch.cuda.stream(torch.cuda.Stream()):
         for row in rows:
-            results.append(measure(row, library, arguments))
+            try:
+                results.append(measure(row, library, arguments))
+            except RuntimeError as error:  # of the device, most likely, and then nothing more can be measured
+                results.append({**described(row), "is_right": False,
+                                "note": f"failed: {str(error).strip().splitlines()[0]}"})
+                break
+            gc.collect()
+            torch.cuda.empty_cache()
             print(f"{time.monotonic() - begin:5.0f} s  {row.name()}", file=sys.stderr, flush=True)
     document = {"environment": environment(), "samples": arguments.samples, "seconds": time.monotonic() - begin,
                 "rows": results}
@@ -204,7 +216,7 @@ def main() -> int:
     print(attention_report.text(document))
     wrong = [r["name"] for r in results if not r.get("is_right", True)]
     for name in wrong:
-        print(f"WRONG GRADIENTS: {name}")
+        print(f"NOT IN ORDER: {name}")
     return 1 if wrong else 0
 
 
