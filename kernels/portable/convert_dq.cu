@@ -14,10 +14,11 @@ constexpr int kThreads = 256;
 constexpr int kColumns = 4;       // of one thread
 constexpr int kRowsInFlight = 4;  // of one thread
 
-/// Threads side by side on one row: a power of two, so that rows are found by shifts.
+/// How a block's threads lie on its rows.
 struct RowThreads {
-  std::int32_t log2_count = 0;
-  std::int32_t tile_rows = 0;  ///< of one block
+  std::int32_t log2_count = 0;  ///< side by side on one row: a power of two, so that rows are found by shifts
+  std::int32_t tile_rows = 0;   ///< of one block
+  bool is_aligned = false;      ///< every row of dq begins at a multiple of 8 bytes
 };
 
 RowThreads row_threads(std::int64_t hdim) {
@@ -122,7 +123,7 @@ __device__ Columns columns_at(int position, std::int64_t hdim, uint2 own) {
   return {group + 2 * number, {own.x, got}};
 }
 
-template <DataType kDtype, bool kIsAligned>
+template <DataType kDtype>
 __global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL_PARAMETER KernelParams params,
                                                               const FMHAX_KERNEL_PARAMETER RowThreads threads) {
   const Problem& p = params.problem;
@@ -152,7 +153,7 @@ __global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL
       const Columns columns = columns_at(position, p.hdim_q, converted);
       if (source[u].kind == Kind::outside) continue;
       auto* to = static_cast<std::uint16_t*>(params.dq.data) + row_offset(params.dq, tile.batch, row_of(u), tile.head);
-      store_half_vector<kIsAligned>(to + columns.first, columns.elements);
+      store_half_vector(to + columns.first, columns.elements, threads.is_aligned);
     }
   }
 }
@@ -160,12 +161,12 @@ __global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL
 template <DataType kDtype>
 bool form(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
   const Problem& p = params.problem;
-  const RowThreads threads = row_threads(p.hdim_q);
+  RowThreads threads = row_threads(p.hdim_q);
+  threads.is_aligned = has_aligned_rows(params.dq, kDtype, 8);
   const std::int64_t tiles =
       (p.is_group_mode ? 1 : p.batch) * ceil_div(p.is_group_mode ? p.total_q : p.max_seqlen_q, threads.tile_rows);
-  const bool is_aligned = has_aligned_rows(params.dq, kDtype, 8);
-  const auto function = is_aligned ? convert_dq_kernel<kDtype, true> : convert_dq_kernel<kDtype, false>;
-  set_launch(launch, reinterpret_cast<const void*>(function), grid_size(tiles * p.nhead_q, traits), kThreads, params);
+  set_launch(launch, reinterpret_cast<const void*>(convert_dq_kernel<kDtype>), grid_size(tiles * p.nhead_q, traits),
+             kThreads, params);
   add_argument(launch, sizeof(params), threads);
   return true;
 }

@@ -13,6 +13,10 @@ constexpr int kRowsInFlight = 2;  // per thread; more costs registers and brings
 template <int kLanes>
 constexpr int kTileRows = kThreads / kLanes* kRowsInFlight;
 
+struct DotArguments {
+  bool is_aligned = false;  ///< every row of dout and o begins at a multiple of 16 bytes
+};
+
 /// Row and head of a counter that runs over both, along the memory of dout.
 struct RowHead {
   std::int64_t row;
@@ -52,8 +56,32 @@ __device__ bool is_real(const KernelParams& params, std::int64_t batch, std::int
   return row - range.start < range.logical;
 }
 
-template <DataType kDtype, int kLanes, bool kIsAligned>
-__global__ __launch_bounds__(kThreads) void dot_do_o_kernel(const FMHAX_KERNEL_PARAMETER KernelParams params) {
+/// A thread's vectors of dout and o; zeros where it has none.
+struct Vectors {
+  uint4 dout[kRowsInFlight] = {};
+  uint4 o[kRowsInFlight] = {};
+};
+
+template <bool kIsAligned>
+__device__ Vectors load_vectors(const KernelParams& params, std::int64_t batch, const RowHead (&place)[kRowsInFlight],
+                                const bool (&is_loaded)[kRowsInFlight], int column) {
+  Vectors vectors;
+#pragma unroll
+  for (int u = 0; u < kRowsInFlight; ++u) {
+    if (!is_loaded[u]) continue;
+    const auto at = [&](const TensorRef& tensor) {
+      return static_cast<const std::uint16_t*>(tensor.data) + row_offset(tensor, batch, place[u].row, place[u].head) +
+             column;
+    };
+    vectors.dout[u] = load_vector<kIsAligned>(at(params.dout));
+    vectors.o[u] = load_vector<kIsAligned>(at(params.o));
+  }
+  return vectors;
+}
+
+template <DataType kDtype, int kLanes>
+__global__ __launch_bounds__(kThreads) void dot_do_o_kernel(const FMHAX_KERNEL_PARAMETER KernelParams params,
+                                                            const FMHAX_KERNEL_PARAMETER DotArguments arguments) {
   const Problem& p = params.problem;
   const std::int64_t batches = p.is_group_mode ? 1 : p.batch;
   const std::int64_t rows = p.is_group_mode ? packed_rows(p, params.lengths, SequenceSide::q) : p.max_seqlen_q;
@@ -66,27 +94,21 @@ __global__ __launch_bounds__(kThreads) void dot_do_o_kernel(const FMHAX_KERNEL_P
     const std::int64_t batch = tile / tiles;
     const std::int64_t first = (tile - batch * tiles) * kTileRows<kLanes>;
     const RowHeadCounter counter(params, rows, first);
-    RowHead place[kRowsInFlight];
+    RowHead place[kRowsInFlight] = {};
     bool is_wanted[kRowsInFlight];
-    uint4 dout[kRowsInFlight] = {};
-    uint4 o[kRowsInFlight] = {};
+    bool is_loaded[kRowsInFlight];
 #pragma unroll
     for (int u = 0; u < kRowsInFlight; ++u) {
       const std::uint32_t i = threadIdx.x / kLanes + u * (kThreads / kLanes);
       is_wanted[u] = first + i < rows_heads;
-      if (!is_wanted[u]) continue;
-      place[u] = counter(i);
-      if (!has_column || !is_real(params, batch, place[u].row)) continue;
-      const auto at = [&](const TensorRef& tensor) {
-        return static_cast<const std::uint16_t*>(tensor.data) + row_offset(tensor, batch, place[u].row, place[u].head) +
-               lane * kVector;
-      };
-      dout[u] = load_vector<kIsAligned>(at(params.dout));
-      o[u] = load_vector<kIsAligned>(at(params.o));
+      if (is_wanted[u]) place[u] = counter(i);
+      is_loaded[u] = is_wanted[u] && has_column && is_real(params, batch, place[u].row);
     }
+    const Vectors vectors = arguments.is_aligned ? load_vectors<true>(params, batch, place, is_loaded, lane * kVector)
+                                                 : load_vectors<false>(params, batch, place, is_loaded, lane * kVector);
 #pragma unroll
     for (int u = 0; u < kRowsInFlight; ++u) {
-      float sum = dot<kDtype>(dout[u], o[u]);
+      float sum = dot<kDtype>(vectors.dout[u], vectors.o[u]);
 #pragma unroll
       for (int distance = kLanes / 2; distance > 0; distance /= 2) sum += arch::shuffle_xor(sum, distance);
       if (!is_wanted[u] || lane != 0) continue;
@@ -105,8 +127,10 @@ bool form(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& 
   const std::int64_t batches = p.is_group_mode ? 1 : p.batch;
   const std::int64_t rows = p.is_group_mode ? p.total_q : p.max_seqlen_q;
   const std::int64_t tiles = batches * ceil_div(rows * p.nhead_q, kTileRows<kLanes>);
-  const auto function = is_aligned ? dot_do_o_kernel<kDtype, kLanes, true> : dot_do_o_kernel<kDtype, kLanes, false>;
-  return set_launch(launch, reinterpret_cast<const void*>(function), grid_size(tiles, traits), kThreads, params);
+  set_launch(launch, reinterpret_cast<const void*>(dot_do_o_kernel<kDtype, kLanes>), grid_size(tiles, traits), kThreads,
+             params);
+  add_argument(launch, sizeof(params), DotArguments{is_aligned});
+  return true;
 }
 
 template <DataType kDtype>

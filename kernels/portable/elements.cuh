@@ -45,10 +45,9 @@ __device__ __forceinline__ uint4 load_vector(const std::uint16_t* from) {
   }
 }
 
-/// Four elements.
-template <bool kIsAligned>
-__device__ __forceinline__ void store_half_vector(std::uint16_t* to, uint2 value) {
-  if constexpr (kIsAligned) {
+/// Four elements, to an address that is aligned to 8 bytes or only to elements.
+__device__ __forceinline__ void store_half_vector(std::uint16_t* to, uint2 value, bool is_aligned) {
+  if (is_aligned) {
     arch::store_streaming(reinterpret_cast<uint2*>(to), value);
   } else {
     to[0] = static_cast<std::uint16_t>(value.x);
