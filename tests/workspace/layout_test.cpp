@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -149,6 +150,21 @@ TEST_CASE("the metadata of bounded splits are these bytes") {
   CHECK(packed.bytes == golden);
   CHECK(packed.guard_is_intact);
   CHECK(packed.result.dq_acc_bytes == 112 * 4);
+}
+
+TEST_CASE("offsets beyond 2^32 elements are packed whole") {
+  constexpr std::int32_t kLong = 1 << 20;
+  const std::vector<std::int32_t> q = starts({kLong, 3, kLong});
+  const std::vector<std::int32_t> k = starts({kLong, 9, 5});
+  const Problem problem = group_problem({kLong, 3, kLong}, {kLong, 9, 5}, 64, 128);
+  const Packed packed = pack(spec_for(problem, true, 128), problem, lengths_of(q, k));
+  const std::int64_t per_row = 64 * 128;
+  const std::int64_t first = per_row * kLong * (kLong / 128);  // 2^46
+  const std::vector<std::int64_t> expected{0, first, first + 3 * per_row, first + (3 + kLong) * per_row};
+  std::vector<std::int64_t> offsets(expected.size());
+  std::memcpy(offsets.data(), packed.bytes.data() + 16, offsets.size() * sizeof(std::int64_t));
+  CHECK(offsets == expected);
+  CHECK(packed.result.dq_acc_bytes == expected.back() * 4);
 }
 
 TEST_CASE("kernels that write dq directly touch no metadata, not even through a null pointer") {

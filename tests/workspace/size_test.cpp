@@ -74,6 +74,18 @@ TEST_CASE("deterministic group mode: ceil(seqlen_k / kN0) splits for each sequen
   CHECK(workspace_size(spec, problem, starts(seqlens_q).data(), starts(seqlens_k).data()) == 48 + 134400);
 }
 
+TEST_CASE("sizes beyond 2^32 elements are exact, with more sequences and heads than 65 535") {
+  const Problem tall = batch_problem(70'000, 2, 3'000, 128);
+  CHECK(workspace_size(spec_for(tall, false), tall) == 16 + std::int64_t{70'000} * 3'000 * 2 * 128 * 4);
+  const Problem wide = batch_problem(1, 70'000, 3'000, 128);
+  CHECK(workspace_size(spec_for(wide, true), wide) == 16 + std::int64_t{70'000} * 3'000 * 47 * 128 * 4);
+  Problem packed = batch_problem(70'000, 64, 1 << 20, 256);
+  packed.is_group_mode = true;
+  packed.total_q = packed.total_k = 1 << 30;
+  const std::int64_t metadata = 16 + (70'001 * 8 + 8);
+  CHECK(workspace_size(spec_for(packed, false), packed) == metadata + (std::int64_t{1} << 30) * 64 * 256 * 4);
+}
+
 TEST_CASE("logical lengths change no size and are not asked for") {
   Problem p = group_problem({3, 200, 0}, {70, 64, 5}, 2, 8);
   const WorkspaceSpec spec = spec_for(p, true);
