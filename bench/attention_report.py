@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What bench/compare_torch.py measured, as text, Markdown (docs/benchmarks.md) or SVG plots.
 
-    bench/attention_report.py results.json [--markdown docs/benchmarks.md] [--plots docs/images]
+    bench/attention_report.py results.json [--markdown docs/benchmarks.md] [--plots docs/images] [--log TITLE=FILE]
 """
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def markdown_table(columns, lines: list[list[str]]) -> list[str]:
     return out + ["| " + " | ".join(line) + " |" for line in lines]
 
 
-def markdown(document: dict, images: list[str]) -> str:
+def markdown(document: dict, images: list[str], logs: list[tuple[str, str]]) -> str:
     e = document["environment"]
     lines = ["# Benchmarks", "",
              f"Measured on one {e['card']} ({e['multiprocessors']} SM), driver {e['driver']}, CUDA {e['cuda']}, PyTorch "
@@ -161,6 +161,8 @@ def markdown(document: dict, images: list[str]) -> str:
                   *markdown_table(PREPARE_COLUMNS, prepare)]
     if notes(document):
         lines += ["", "## What was refused", "", *[f"- {note}" for note in notes(document)]]
+    for title, log in logs:
+        lines += ["", f"## `{title}`", "", "```", *log.rstrip().splitlines(), "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -216,12 +218,15 @@ def main() -> int:
     parser.add_argument("results", type=Path, help="what compare_torch.py --json wrote")
     parser.add_argument("--markdown", type=Path, help="write this document")
     parser.add_argument("--plots", type=Path, help="write SVG plots into this folder")
+    parser.add_argument("--log", action="append", default=[], metavar="TITLE=FILE",
+                        help="what another command printed, for the end of the document")
     arguments = parser.parse_args()
+    logs = [(title, Path(file).read_text()) for title, _, file in (log.rpartition("=") for log in arguments.log)]
     document = json.loads(arguments.results.read_text())
     images = write_plots(document, arguments.plots) if arguments.plots else []
     if arguments.markdown:
         base = arguments.markdown.resolve().parent
-        arguments.markdown.write_text(markdown(document, [str(p.resolve().relative_to(base)) for p in images]))
+        arguments.markdown.write_text(markdown(document, [str(p.resolve().relative_to(base)) for p in images], logs))
     else:
         print(text(document))
     return 0

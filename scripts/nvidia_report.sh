@@ -2,13 +2,13 @@
 # Builds for an NVIDIA card and measures there: random problems against fp64, the costs of a call, fmhax beside PyTorch,
 # and a training run. Leaves logs, JSON, plots and benchmarks.md in FOLDER.
 # Usage: scripts/nvidia_report.sh [-o FOLDER] [-s STEPS] [-t TEXT -l LOSSES] [CMAKE OPTIONS...]
-#   -s  which of: build verify bench torch train (default: all)
+#   -s  which of: build verify bench torch train report (default: all)
 #   -t  text to train on, and -l the losses of `train --dtype bf16 --losses` on it on another machine
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 folder=build/nvidia-report
-steps="build verify bench torch train"
+steps="build verify bench torch train report"
 text=
 losses=
 while getopts o:s:t:l: option; do
@@ -30,6 +30,7 @@ step() {
   local name=$1 log=$folder/$2
   shift 2
   echo "== $name: $*"
+  echo "$*" >"$log.command"
   local begin=$SECONDS
   "$@" >"$log" 2>"$log.err" || failed+=("$name")
   tail -n 40 "$log"
@@ -54,15 +55,20 @@ for part in $steps; do
       ;;
     torch)
       step "beside PyTorch" torch.txt python3 bench/compare_torch.py --json "$folder/benchmarks.json"
-      [[ ! -f $folder/benchmarks.json ]] ||
-        step "report" report.txt python3 bench/attention_report.py "$folder/benchmarks.json" \
-          --markdown "$folder/benchmarks.md" --plots "$folder/images"
       ;;
     train)
       arguments=()
       [[ -z $text ]] || arguments+=(--text "$text")
       [[ -z $losses ]] || arguments+=(--compare "$losses")
       step "training" train.txt "$bin/train" --dtype bf16 --losses "$folder/losses.txt" "${arguments[@]}"
+      ;;
+    report)
+      logs=()
+      for log in verify repeat bench paths train; do
+        [[ ! -f $folder/$log.txt ]] || logs+=(--log "$(<"$folder/$log.txt.command")=$folder/$log.txt")
+      done
+      step "report" report.txt python3 bench/attention_report.py "$folder/benchmarks.json" \
+        --markdown "$folder/benchmarks.md" --plots "$folder/images" "${logs[@]}"
       ;;
     *) echo "nvidia_report.sh: no step '$part'" >&2; exit 2 ;;
   esac

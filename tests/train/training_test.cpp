@@ -18,7 +18,7 @@ const std::vector<std::string>& sentences() {
   static const std::vector<std::string> texts = [] {
     std::vector<std::string> made;
     const std::string words = "the graph is captured once, and replayed for every other batch of documents; ";
-    for (const std::size_t length : {1, 2, 7, 15, 31, 64, 90, 130, 149, 150}) {
+    for (const std::size_t length : std::vector<std::size_t>{1, 2, 7, 15, 31, 64, 90, 130, 149, 150}) {
       std::string text;
       while (text.size() < length) text += words.substr(length % 11);
       made.push_back(text.substr(0, length));
