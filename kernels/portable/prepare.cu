@@ -53,7 +53,9 @@ class Lengths {
 struct PackMemory {
   BlockMemory<std::int64_t, kThreads> first_wrong;
   BlockMemory<std::int64_t, kThreads> total;
-  BlockMemory<std::int64_t, kThreads> scan[2];  // in turn, so that one barrier a scan is enough
+  // In turn, so that one barrier a scan is enough.
+  BlockMemory<std::int64_t, kThreads> elements[2];
+  BlockMemory<std::int32_t, kThreads> jobs[2];
   TileOrderMemory tile_order;
 };
 
@@ -83,19 +85,33 @@ class Packer {
 
   /// The same for all threads.
   __device__ CallStatus check() {
-    std::int64_t first_wrong = p_.batch;
-    std::int64_t total = 0;
     if (p_.is_group_mode || p_.logical_lengths != LogicalLengths::none) {
-      for (std::int64_t i = threadIdx.x; i < p_.batch; i += kThreads) {
-        if (first_wrong == p_.batch && lengths_.is_wrong(i)) first_wrong = i;
-        if (p_.is_group_mode) total += lengths_.elements(i);
+      std::int64_t first_wrong = p_.batch;
+      for (std::int64_t i = threadIdx.x; i < p_.batch && first_wrong == p_.batch; i += kThreads) {
+        if (lengths_.is_wrong(i)) first_wrong = i;
+      }
+      if (__syncthreads_or(first_wrong < p_.batch ? 1 : 0) != 0) {
+        return lengths_.status(
+            block_reduce<kThreads>(first_wrong, p_.batch, MinimumOf<std::int64_t>(), memory_.first_wrong));
       }
     }
-    first_wrong = block_reduce<kThreads>(first_wrong, p_.batch, MinimumOf<std::int64_t>(), memory_.first_wrong);
-    if (first_wrong < p_.batch) return lengths_.status(first_wrong);
-    total = p_.is_group_mode ? block_reduce<kThreads>(total, std::int64_t{0}, SumOf<std::int64_t>(), memory_.total)
-                             : lengths_.batch_mode_elements();
+    const std::int64_t total = total_elements();
     return is_beyond(total) ? too_small(total) : CallStatus{};
+  }
+
+  __device__ std::int64_t total_elements() {
+    if (!p_.is_group_mode) return lengths_.batch_mode_elements();
+    first_elements_ = scan_elements(0);
+    if (p_.batch <= kThreads) return first_elements_.total;
+    std::int64_t sum = 0;
+    for (std::int64_t i = threadIdx.x; i < p_.batch; i += kThreads) sum += lengths_.elements(i);
+    return block_reduce<kThreads>(sum, std::int64_t{0}, SumOf<std::int64_t>(), memory_.total);
+  }
+
+  /// Over sequences [base, base + kThreads), one for each thread; base is a multiple of kThreads.
+  __device__ Scanned<std::int64_t> scan_elements(std::int64_t base) {
+    const std::int64_t i = base + threadIdx.x;
+    return block_scan<kThreads>(i < p_.batch ? lengths_.elements(i) : 0, memory_.elements[base / kThreads % 2]);
   }
 
   __device__ bool is_beyond(std::int64_t elements) const {
@@ -119,14 +135,12 @@ class Packer {
     if (!p_.is_group_mode) return;
     std::int64_t* offsets = array<std::int64_t>(dq_acc_offsets_position(spec_, p_.batch));
     std::int64_t carry = 0;
-    int turn = 0;
-    for (std::int64_t base = 0; base < p_.batch; base += kThreads, turn ^= 1) {
+    for (std::int64_t base = 0; base < p_.batch; base += kThreads) {
       const std::int64_t i = base + threadIdx.x;
-      const std::int64_t elements = i < p_.batch ? lengths_.elements(i) : 0;
-      const Scanned<std::int64_t> scanned = block_scan<kThreads>(elements, memory_.scan[turn]);
+      const Scanned<std::int64_t> scanned = base == 0 ? first_elements_ : scan_elements(base);
       if (i < p_.batch) {
         if (spec_.is_deterministic) array<std::int32_t>(0)[i] = static_cast<std::int32_t>(lengths_.splits(i));
-        offsets[i + 1] = carry + scanned.before + elements;
+        offsets[i + 1] = carry + scanned.before + lengths_.elements(i);
       }
       carry += scanned.total;
     }
@@ -151,7 +165,7 @@ class Packer {
     std::int32_t* starts = array<std::int32_t>(tile_starts_position(spec_, p_.batch));
     std::int32_t* sequences = array<std::int32_t>(tile_sequences_position(spec_, p_.batch));
     if (is_first_thread()) starts[0] = 0;
-    std::int64_t carry = 0;
+    std::int32_t carry = 0;
     int turn = 0;
     for (std::int64_t base = 0; base < p_.batch; base += kThreads, turn ^= 1) {
       const std::int64_t place = base + threadIdx.x;
@@ -160,12 +174,11 @@ class Packer {
         sequence = sequence_at_place(static_cast<std::int32_t>(p_.batch), memory_.tile_order,
                                      [&](std::int64_t i) { return lengths_.physical(SequenceSide::q, i); });
       }
-      const std::int64_t jobs = place < p_.batch ? lengths_.jobs(sequence) : 0;
-      __syncthreads();  // the scans before this one are over
-      const Scanned<std::int64_t> scanned = block_scan<kThreads>(jobs, memory_.scan[turn]);
+      const auto jobs = place < p_.batch ? static_cast<std::int32_t>(lengths_.jobs(sequence)) : 0;
+      const Scanned<std::int32_t> scanned = block_scan<kThreads>(jobs, memory_.jobs[turn]);
       if (place < p_.batch) {
         sequences[place] = static_cast<std::int32_t>(sequence);
-        starts[place + 1] = static_cast<std::int32_t>(carry + scanned.before + jobs);
+        starts[place + 1] = carry + scanned.before + jobs;
       }
       carry += scanned.total;
     }
@@ -195,6 +208,7 @@ class Packer {
   const WorkspaceSpec& spec_;
   Lengths lengths_;
   PackMemory& memory_;
+  Scanned<std::int64_t> first_elements_;  ///< of the first kThreads sequences
 };
 
 /// Bytes of dq_acc that this call uses, whatever the capacity; within the workspace also where lengths are wrong. For
