@@ -1,5 +1,7 @@
 #include "node_list.hpp"
 
+#include <bit>
+
 namespace fmhax::detail {
 namespace {
 
@@ -47,12 +49,10 @@ NodeSet direct_dependencies(NodeKind kind) noexcept {
 }
 
 NodeSet NodeList::present_dependencies(NodeKind kind) const noexcept {
-  NodeSet present = 0;
   const NodeSet wanted = direct_dependencies(kind);
-  for (std::size_t i = 0; i < kNodeKinds; ++i) {
-    const auto dependency = static_cast<NodeKind>(i);
-    if (!contains(wanted, dependency)) continue;
-    present |= contains(kinds_, dependency) ? node_set(dependency) : present_dependencies(dependency);
+  NodeSet present = wanted & kinds_;
+  for (NodeSet absent = wanted & ~kinds_; absent != 0; absent &= absent - 1) {
+    present |= present_dependencies(static_cast<NodeKind>(std::countr_zero(absent)));
   }
   return present;
 }
