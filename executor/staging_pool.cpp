@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <map>
+#include <span>
 
 #include "fmhax/error.hpp"
 #include "hip_calls.hpp"
@@ -27,17 +28,17 @@ constexpr int kUnfinishedToSkip = 64;
 class StreamsBehind {
  public:
   bool contains(hipStream_t stream) const {
-    return std::find(streams_.begin(), streams_.begin() + count_, stream) != streams_.begin() + count_;
+    const std::span known(streams_.data(), count_);
+    return std::find(known.begin(), known.end(), stream) != known.end();
   }
   void add(hipStream_t stream) {
-    if (count_ < kMost) streams_[count_++] = stream;
+    if (!is_full()) streams_[count_++] = stream;
   }
-  bool is_full() const { return count_ == kMost; }
+  bool is_full() const { return count_ == streams_.size(); }
 
  private:
-  static constexpr std::ptrdiff_t kMost = 16;
-  std::array<hipStream_t, kMost> streams_{};
-  std::ptrdiff_t count_ = 0;
+  std::array<hipStream_t, 16> streams_{};
+  std::size_t count_ = 0;
 };
 
 }  // namespace
