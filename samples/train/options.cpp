@@ -69,11 +69,12 @@ Options parse_options(int argc, char** argv) {
       ->check(CLI::Range(1, 512))
       ->group(model);
 
-  config.model.attention_dtype = default_attention_dtype();
   const std::map<std::string, DataType> dtypes{{"fp32", DataType::fp32}, {"bf16", DataType::bf16}};
-  app.add_option("--dtype", config.model.attention_dtype, "of attention's tensors; default: fp32 if the device has it")
-      ->transform(CLI::CheckedTransformer(dtypes))
-      ->group(model);
+  auto* dtype = app.add_option("--dtype", config.model.attention_dtype,
+                               "of attention's tensors; default: fp32 if the device has it")
+                    ->transform(CLI::CheckedTransformer(dtypes))
+                    ->default_str("")
+                    ->group(model);
 
   const char* batch = "Batch (the capacity of the graph)";
   app.add_option("--tokens", config.batch.tokens, "bytes of a batch at most")
@@ -112,6 +113,7 @@ Options parse_options(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error));
   }
+  if (dtype->count() == 0) config.model.attention_dtype = default_attention_dtype();
   config.optimizer.total_steps = steps;
   options.runs_graph = !only_eager;
   options.runs_eager = !only_graph;

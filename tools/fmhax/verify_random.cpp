@@ -71,6 +71,7 @@ verification::Case random_case(std::uint64_t seed, std::uint64_t index) {
 }
 
 void verify_random(const RandomRun& run, VerifySummary& summary) {
+  (void)offered_types();  // throws here, not on a thread, when there is no device
   OrderedReports reports(run, summary);
   const int jobs = run.jobs > 0 ? run.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   verification::parallel_for(static_cast<std::int64_t>(run.count), jobs, [&](std::int64_t i) {
