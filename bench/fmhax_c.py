@@ -117,6 +117,7 @@ class Executor:
         options = library.made(ExecutorOptions, "executor_options", metadata_path=METADATA_PATHS[metadata],
                                keepalive=KEEPALIVES[keepalive], kernel=kernel.encode())
         self.raw.fmhax_executor_create(byref(made), byref(options), byref(self.handle))
+        self._enqueue = self.raw.fmhax_executor_enqueue
 
     def __del__(self) -> None:
         self.raw.fmhax_executor_destroy(self.handle)
@@ -132,7 +133,7 @@ class Executor:
         return size.value
 
     def enqueue(self, call: "Call", stream: int) -> None:
-        self.raw.fmhax_executor_enqueue(self.handle, call.reference, stream)
+        self._enqueue(self.handle, call.reference, stream)
 
     def prepare_workspace_async(self, call: "Call", stream: int) -> None:
         self.raw.fmhax_executor_prepare_workspace_async(self.handle, call.reference, stream)
@@ -168,9 +169,10 @@ class Graph:
         self.call = call
         self.handle = c_void_p()
         self.raw.fmhax_graph_create(executor.handle, call.reference, byref(self.handle))
+        self._launch = self.raw.fmhax_graph_launch
 
     def __del__(self) -> None:
         self.raw.fmhax_graph_destroy(self.handle)
 
     def launch(self, stream: int) -> None:
-        self.raw.fmhax_graph_launch(self.handle, stream)
+        self._launch(self.handle, stream)
