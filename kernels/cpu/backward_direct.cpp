@@ -25,9 +25,7 @@ void run_head(const KernelParams& params, const TileOps& ops, std::int64_t seque
   const IndexRange seeing = run_key_tile(
       params, ops, scratch, {sequence, key_head, 0},
       [&](std::int64_t head, IndexRange rows) {
-        const std::int64_t row = q.start + rows.begin;
-        ops.dot_rows(input_rows(params.dout, p, sequence, row, head), input_rows(params.o, p, sequence, row, head),
-                     rows.end - rows.begin, p.hdim_v, d, 1);
+        dot_do_o_rows(params, ops, sequence, q.start + rows.begin, head, rows.end - rows.begin, d, 1);
         return RowValues{d, 1};
       },
       [&](std::int64_t head, IndexRange rows) {

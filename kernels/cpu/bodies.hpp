@@ -40,6 +40,14 @@ void backward_general(const KernelParams& params, const TileOps& ops, Block bloc
 /// and must be as many as WorkspaceSpec::workers says; each adds to the split of its rank in a head.
 void backward_persistent(const KernelParams& params, const TileOps& ops, Block block);
 
+/// dbias, deterministic. One job is one tile of it, kM0 rows by kN0 keys.
+std::int64_t dbias_jobs(const KernelParams& params) noexcept;
+void dbias(const KernelParams& params, const TileOps& ops, Block block);
+
+/// dsink, deterministic. One job is one head.
+std::int64_t dsink_jobs(const KernelParams& params) noexcept;
+void dsink(const KernelParams& params, const TileOps& ops, Block block);
+
 /// dq, dk, dv of problems whose keys fit one tile, and the check of their lengths. One job is one key head of
 /// one sequence.
 std::int64_t backward_direct_jobs(const Problem& problem) noexcept;

@@ -52,6 +52,7 @@ class Declarer {
   }
 
   void metadata() const {
+    if (params_.nsplits == nullptr) return;
     array(params_.nsplits, problem_.is_group_mode && problem_.is_deterministic ? problem_.batch : 1);
     if (problem_.is_group_mode) array(params_.dq_acc_offsets, problem_.batch + 1);
   }
@@ -67,6 +68,54 @@ class Declarer {
       sink_.read(params_.dq_acc, bytes);
     } else {
       sink_.accumulate(params_.dq_acc, bytes);
+    }
+  }
+
+  /// What logits and probabilities are made from, and the random values that come with them.
+  void features() const {
+    row_by_key(params_.bias, batch_of_tensors(), problem_.nhead_q, element_size(problem_.dtype), Use::reads);
+    if (problem_.stores_random_values) {
+      row_by_key(params_.random_values, batch_of_tensors(), problem_.nhead_q, 1, Use::writes);
+    }
+    for (std::int64_t b = 0; b < (params_.alibi_stride_batch > 0 ? problem_.batch : 1); ++b) {
+      if (params_.alibi_slopes != nullptr) {
+        array(params_.alibi_slopes + b * params_.alibi_stride_batch, problem_.nhead_q);
+      }
+    }
+    array(params_.dropout.seed_pointer, 1);
+    array(params_.dropout.offset_pointer, 1);
+  }
+  void dlse() const {
+    if (problem_.has_dlse) row_values(params_.dlse, Use::reads);
+  }
+  void sink() const { array(params_.sink, problem_.nhead_q); }
+  void dbias() const {
+    row_by_key(params_.dbias, params_.dbias_batch, params_.dbias_nhead, element_size(problem_.dtype), Use::writes);
+  }
+  void dsink() const {
+    if (params_.dsink != nullptr) {
+      sink_.write(params_.dsink, static_cast<std::size_t>(problem_.nhead_q) * sizeof(float));
+    }
+  }
+
+  std::int64_t batch_of_tensors() const { return problem_.is_group_mode ? 1 : problem_.batch; }
+
+  /// Rows of max_seqlen_k elements of `size` bytes; an axis of stride 0 is declared once.
+  void row_by_key(const TensorRef& tensor, std::int64_t batch, std::int64_t heads, std::int64_t size, Use use) const {
+    if (tensor.data == nullptr) return;
+    const auto row_bytes = static_cast<std::size_t>(problem_.max_seqlen_k * size);
+    for (std::int64_t b = 0; b < (tensor.stride_batch == 0 ? std::min<std::int64_t>(batch, 1) : batch); ++b) {
+      for (std::int64_t h = 0; h < (tensor.stride_nhead == 0 ? 1 : heads); ++h) {
+        for (std::int64_t row = 0; row < tensor_rows(problem_.total_q, problem_.max_seqlen_q); ++row) {
+          auto* begin = static_cast<std::byte*>(tensor.data) +
+                        size * (b * tensor.stride_batch + row * tensor.stride_seqlen + h * tensor.stride_nhead);
+          if (use == Use::reads) {
+            sink_.read(begin, row_bytes);
+          } else {
+            sink_.write(begin, row_bytes);
+          }
+        }
+      }
     }
   }
 
@@ -128,6 +177,8 @@ void forward_ranges(const void* const* args, RangeSink& sink) {
   declare.q_rows(params.q, params.problem.hdim_q, Use::reads);
   declare.k_rows(params.k, params.problem.hdim_q, Use::reads);
   declare.k_rows(params.v, params.problem.hdim_v, Use::reads);
+  declare.features();
+  declare.sink();
   declare.q_rows(params.o, params.problem.hdim_v, Use::writes);
   declare.row_values(params.lse, Use::writes);
 }
@@ -138,6 +189,7 @@ void dot_do_o_ranges(const void* const* args, RangeSink& sink) {
   declare.lengths();
   declare.q_rows(params.o, params.problem.hdim_v, Use::reads);
   declare.q_rows(params.dout, params.problem.hdim_v, Use::reads);
+  declare.dlse();
   declare.row_values(params.d, Use::writes);
 }
 
@@ -148,6 +200,7 @@ void gradient_ranges(const KernelParams& params, const Declarer& declare) {
   declare.k_rows(params.v, params.problem.hdim_v, Use::reads);
   declare.q_rows(params.dout, params.problem.hdim_v, Use::reads);
   declare.row_values(params.lse, Use::reads);
+  declare.features();
   declare.k_rows(params.dk, params.problem.hdim_q, Use::writes);
   declare.k_rows(params.dv, params.problem.hdim_v, Use::writes);
 }
@@ -166,6 +219,7 @@ void direct_ranges(const void* const* args, RangeSink& sink) {
   const Declarer declare(params, sink);
   gradient_ranges(params, declare);
   declare.q_rows(params.o, params.problem.hdim_v, Use::reads);
+  declare.dlse();
   declare.q_rows(params.dq, params.problem.hdim_q, Use::writes);
   declare.status();
 }
@@ -189,6 +243,33 @@ void convert_dq_ranges(const void* const* args, RangeSink& sink) {
   declare.q_rows(params.dq, params.problem.hdim_q, Use::writes);
 }
 
+void dbias_ranges(const void* const* args, RangeSink& sink) {
+  const KernelParams& params = params_of(args);
+  const Declarer declare(params, sink);
+  declare.lengths();
+  declare.metadata();
+  declare.q_rows(params.q, params.problem.hdim_q, Use::reads);
+  declare.k_rows(params.k, params.problem.hdim_q, Use::reads);
+  declare.k_rows(params.v, params.problem.hdim_v, Use::reads);
+  declare.q_rows(params.dout, params.problem.hdim_v, Use::reads);
+  declare.row_values(params.lse, Use::reads);
+  declare.row_values(params.d, Use::reads);
+  declare.row_by_key(params.bias, declare.batch_of_tensors(), params.problem.nhead_q,
+                     element_size(params.problem.dtype), Use::reads);
+  declare.dbias();
+}
+
+void dsink_ranges(const void* const* args, RangeSink& sink) {
+  const KernelParams& params = params_of(args);
+  const Declarer declare(params, sink);
+  declare.lengths();
+  declare.metadata();
+  declare.row_values(params.lse, Use::reads);
+  declare.row_values(params.d, Use::reads);
+  declare.sink();
+  declare.dsink();
+}
+
 hiphost::KernelDeclaration declaration(KernelRole role, bool writes_dq_directly) {
   switch (role) {
     case KernelRole::forward:
@@ -199,9 +280,11 @@ hiphost::KernelDeclaration declaration(KernelRole role, bool writes_dq_directly)
       return {"dq_dk_dv", writes_dq_directly ? direct_ranges : dq_dk_dv_ranges, true};
     case KernelRole::prepare:
       return {"prepare", prepare_ranges, true};
-    case KernelRole::convert_dq:
     case KernelRole::dbias:
+      return {"dbias", dbias_ranges, true};
     case KernelRole::dsink:
+      return {"dsink", dsink_ranges, true};
+    case KernelRole::convert_dq:
       break;
   }
   return {"convert_dq", convert_dq_ranges, true};
@@ -215,10 +298,11 @@ bool declare_ranges(std::span<const KernelEntry> entries) {
   KernelParams params;
   params.problem.batch = params.problem.nhead_q = params.problem.nhead_k = 1;
   params.problem.max_seqlen_q = params.problem.max_seqlen_k = 1;
+  params.problem.has_dbias = params.problem.has_sink = true;
   for (const KernelEntry& entry : entries) {
     const bool writes_dq_directly = entry.workspace_spec(params.problem, traits).writes_dq_directly;
     for (const KernelRole role : {KernelRole::forward, KernelRole::dot_do_o, KernelRole::dq_dk_dv,
-                                  KernelRole::convert_dq, KernelRole::prepare}) {
+                                  KernelRole::convert_dq, KernelRole::prepare, KernelRole::dbias, KernelRole::dsink}) {
       KernelLaunch launch;
       if (!entry.form_launch(role, traits, params, launch)) continue;
       hiphost::declare_kernel(launch.function, declaration(role, writes_dq_directly));

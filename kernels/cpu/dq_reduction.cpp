@@ -21,9 +21,8 @@ void dot_do_o(const KernelParams& params, const TileOps& ops, Block block) {
     if (rows.empty()) continue;
     for (std::int64_t head = 0; head < p.nhead_q; ++head) {
       const std::int64_t row = range.start + rows.begin;
-      ops.dot_rows(input_rows(params.dout, p, slot.sequence, row, head),
-                   input_rows(params.o, p, slot.sequence, row, head), rows.end - rows.begin, p.hdim_v,
-                   row_value(params.d, p, slot.sequence, row, head), params.d.stride_seqlen);
+      dot_do_o_rows(params, ops, slot.sequence, row, head, rows.end - rows.begin,
+                    row_value(params.d, p, slot.sequence, row, head), params.d.stride_seqlen);
     }
   }
 }

@@ -15,18 +15,6 @@ namespace {
 
 enum class Config : std::int32_t { general = 1, persistent = 2, direct = 3 };
 
-const char* unsupported_feature(const Problem& p) {
-  if (p.hdim_q > kMaxHdim || p.hdim_v > kMaxHdim) return "head dimensions above 256 are not supported";
-  if (p.bias != BiasKind::none) return "the CPU kernels have no bias";
-  if (p.has_dbias) return "the CPU kernels have no dbias";
-  if (p.has_dropout) return "the CPU kernels have no dropout";
-  if (p.stores_random_values) return "the CPU kernels store no random values";
-  if (p.has_sink) return "the CPU kernels have no attention sink";
-  if (p.has_softcap) return "the CPU kernels have no logit soft-cap";
-  if (p.has_dlse) return "the CPU kernels take no gradient through LSE";
-  return nullptr;
-}
-
 const char* unsupported_isa(Isa isa) {
   if (isa > detected_isa()) {
     return isa == Isa::avx512 ? "this processor has no AVX-512 (x86-64-v4)" : "this processor has no AVX2 (x86-64-v3)";
@@ -36,7 +24,7 @@ const char* unsupported_isa(Isa isa) {
 
 template <Isa kIsa, Config kConfig>
 const char* unsupported_reason(const Problem& p, const DeviceTraits&) {
-  if (const char* reason = unsupported_feature(p)) return reason;
+  if (p.hdim_q > kMaxHdim || p.hdim_v > kMaxHdim) return "head dimensions above 256 are not supported";
   if (const char* reason = unsupported_isa(kIsa)) return reason;
   const bool is_deterministic_batch = p.is_deterministic && !p.is_group_mode;
   switch (kConfig) {
@@ -141,7 +129,7 @@ bool form_launch(KernelRole role, const DeviceTraits& traits, const KernelParams
     case KernelRole::forward:
       return form<kIsa, forward>(checking_blocks(forward_jobs(p), traits), params, launch);
     case KernelRole::dot_do_o:
-      if constexpr (kConfig == Config::direct) return false;
+      if (kConfig == Config::direct && !p.has_dbias && !p.has_sink) return false;
       return form<kIsa, dot_do_o>(checking_blocks(dot_do_o_jobs(p), traits), params, launch);
     case KernelRole::dq_dk_dv:
       if constexpr (kConfig == Config::direct) {
@@ -158,8 +146,11 @@ bool form_launch(KernelRole role, const DeviceTraits& traits, const KernelParams
       if constexpr (kConfig == Config::direct) return false;
       return form_prepare(planned_spec<kConfig>(params, traits), traits, params, launch);
     case KernelRole::dbias:
+      if (!p.has_dbias) return false;
+      return form<kIsa, dbias>(checking_blocks(dbias_jobs(params), traits), params, launch);
     case KernelRole::dsink:
-      return false;
+      if (!p.has_sink) return false;
+      return form<kIsa, dsink>(checking_blocks(dsink_jobs(params), traits), params, launch);
   }
   return false;
 }

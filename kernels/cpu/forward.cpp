@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "bodies.hpp"
+#include "feature_tiles.hpp"
 #include "geometry.hpp"
 #include "scratch.hpp"
 
@@ -42,8 +43,13 @@ void run_query_tile(const KernelParams& params, const TileOps& ops, std::int64_t
   const std::int64_t key_head = head / (p.nhead_q / p.nhead_k);
   const std::int64_t row = q.start + rows.begin;
   KeyTile keys{{}, {}, 0, p.hdim_q, p.hdim_v};
-  QueryTile queries{input_rows(params.q, p, sequence, row, head), {}, {}, {}, rows.end - rows.begin, params.scale, {}};
+  const float sink = p.has_sink ? params.sink[head] : -std::numeric_limits<float>::infinity();
+  QueryTile queries{
+      input_rows(params.q, p, sequence, row, head), {}, {}, {}, rows.end - rows.begin, params.scale, {}, nullptr, sink};
   float* scratch = scratch_memory();
+  FeatureTiles features(params, ops, scratch);
+  const HeadPlace place{sequence, head, q, k};
+  features.store_random_values(place, rows, {0, k.logical});
   ops.begin_forward(scratch, keys, queries);
   const std::int64_t first_key = visible_keys(mask, q.logical, k.logical, rows.begin).begin;
   const std::int64_t last_key = visible_keys(mask, q.logical, k.logical, rows.end - 1).end;
@@ -53,7 +59,9 @@ void run_query_tile(const KernelParams& params, const TileOps& ops, std::int64_t
     keys.v = input_rows(params.v, p, sequence, k.start + real.begin, key_head);
     keys.keys = real.end - real.begin;
     queries.visibility = tile_visibility(mask, q.logical, k.logical, rows, real);
-    if (queries.visibility.key_begin < queries.visibility.key_end) ops.forward_keys(scratch, keys, queries);
+    if (queries.visibility.key_begin >= queries.visibility.key_end) continue;
+    queries.features = features.load(place, rows, real);
+    ops.forward_keys(scratch, keys, queries);
   }
   ops.store_forward(scratch, keys, queries.rows, output_rows(params.o, p, sequence, row, head),
                     row_value(params.lse, p, sequence, row, head), params.lse.stride_seqlen);

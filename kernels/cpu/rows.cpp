@@ -42,6 +42,16 @@ float* row_value(const TensorRef& tensor, const Problem& problem, std::int64_t s
   return static_cast<float*>(tensor.data) + element_offset(tensor, problem, sequence, row, head);
 }
 
+void dot_do_o_rows(const KernelParams& params, const TileOps& ops, std::int64_t sequence, std::int64_t row,
+                   std::int64_t head, std::int64_t count, float* d, std::int64_t d_stride) noexcept {
+  const Problem& p = params.problem;
+  ops.dot_rows(input_rows(params.dout, p, sequence, row, head), input_rows(params.o, p, sequence, row, head), count,
+               p.hdim_v, d, d_stride);
+  if (!p.has_dlse) return;
+  const float* dlse = row_value(params.dlse, p, sequence, row, head);
+  for (std::int64_t r = 0; r < count; ++r) d[r * d_stride] -= dlse[r * params.dlse.stride_seqlen];
+}
+
 void fill(Fill value, const TensorRef& tensor, const Problem& problem, std::int64_t sequence, IndexRange rows,
           IndexRange heads, std::int64_t hdim) noexcept {
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {

@@ -24,6 +24,10 @@ OutputRows output_rows(const TensorRef& tensor, const Problem& problem, std::int
 float* row_value(const TensorRef& tensor, const Problem& problem, std::int64_t sequence, std::int64_t row,
                  std::int64_t head) noexcept;
 
+/// d of `count` rows of one head: rowsum(dout * o), minus dlse.
+void dot_do_o_rows(const KernelParams& params, const TileOps& ops, std::int64_t sequence, std::int64_t row,
+                   std::int64_t head, std::int64_t count, float* d, std::int64_t d_stride) noexcept;
+
 enum class Fill { zero, nan };
 
 /// Fills all of `heads` heads, hdim elements each, of rows [rows.begin, rows.end) as input_rows() counts them.

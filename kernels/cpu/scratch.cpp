@@ -16,8 +16,8 @@ struct alignas(64) CacheLine {
 }  // namespace
 
 float* scratch_memory() {
-  static_assert(kScratchFloats % kFloatsOfLine == 0);
-  thread_local std::vector<CacheLine> memory(kScratchFloats / kFloatsOfLine);
+  static_assert(kAllScratchFloats % kFloatsOfLine == 0);
+  thread_local std::vector<CacheLine> memory(kAllScratchFloats / kFloatsOfLine);
   return reinterpret_cast<float*>(memory.data());
 }
 

@@ -3,7 +3,7 @@
 
 namespace fmhax::cpu {
 
-/// kScratchFloats floats, 64-byte aligned, of the calling thread: allocated at its first block, freed when it
+/// kAllScratchFloats floats, 64-byte aligned, of the calling thread: allocated at its first block, freed when it
 /// ends. Throws std::bad_alloc.
 float* scratch_memory();
 

@@ -17,6 +17,11 @@ inline constexpr std::int64_t kKeyAlignment = 16;  ///< the longest vector, in f
 inline constexpr std::size_t kScratchFloats =
     3 * kN0 * (kMaxHdim + 16) + 2 * kMaxHdim * (kN0 + 16) + 3 * kM0 * (kMaxHdim + 16) + 2 * kM0 * (kN0 + 16);
 
+// Behind it, matrices of kM0 query rows by kN0 keys: two for the features' operands, one to sum dbias in.
+inline constexpr std::int64_t kFeatureStride = kN0 + kKeyAlignment;  ///< an odd number of cache lines
+inline constexpr std::size_t kFeatureTileFloats = kM0 * kFeatureStride;
+inline constexpr std::size_t kAllScratchFloats = kScratchFloats + 3 * kFeatureTileFloats;
+
 // The structures below have no constructors on purpose: they are shared with code for other instruction sets.
 
 /// Rows of an input or output in the problem's type: element (r, d) is element r * stride + d.
@@ -53,6 +58,14 @@ struct TileVisibility {
   std::int32_t visible_end;
 };
 
+/// What makes logits and probabilities other than plain. Matrices as kFeatureStride says, row m for query row m of the
+/// tile, column n for key n; numbers up to the end of the last key's vector.
+struct TileFeatures {
+  const float* bias;  ///< added to the logits; null: nothing is
+  const float* keep;  ///< what dropout multiplies with; null: nothing
+  float softcap;      ///< 0: none
+};
+
 /// Query rows that meet a key tile.
 struct QueryTile {
   InputRows q;
@@ -62,6 +75,8 @@ struct QueryTile {
   std::int64_t rows;  ///< 1 … kM0
   float scale;
   TileVisibility visibility;
+  const TileFeatures* features;  ///< null: none of them
+  float sink;                    ///< forward only; -inf: none
 };
 
 /// Functions on one tile; `scratch` is kScratchFloats floats, 64-byte aligned, private to the caller.
@@ -70,6 +85,8 @@ struct TileOps {
   // until the next), then store_key_gradients.
   void (*load_keys)(float* scratch, const KeyTile& keys);
   void (*backward)(float* scratch, const KeyTile& keys, const QueryTile& queries);
+  /// In place of backward: adds dS, by logits, to `sum`, a matrix as kFeatureStride says; needs features.
+  void (*add_bias_gradient)(float* scratch, const KeyTile& keys, const QueryTile& queries, float* sum);
   void (*store_key_gradients)(float* scratch, const KeyTile& keys, float scale, OutputRows dk, OutputRows dv);
   /// dQ to `rows` contiguous rows of dq_acc, overwriting or adding.
   void (*write_dq_acc)(float* scratch, const KeyTile& keys, std::int64_t rows, float* dq_acc, bool adds);
@@ -86,12 +103,12 @@ struct TileOps {
   // are not used.
   void (*begin_forward)(float* scratch, const KeyTile& shape, const QueryTile& queries);
   void (*forward_keys)(float* scratch, const KeyTile& keys, const QueryTile& queries);
-  /// o, and lse[r * lse_stride]; rows that saw no key get 0 and -inf.
+  /// o, and lse[r * lse_stride]; rows that saw no key get 0 and the sink.
   void (*store_forward)(float* scratch, const KeyTile& shape, std::int64_t rows, OutputRows o, float* lse,
                         std::int64_t lse_stride);
 
-  // The building blocks, for tests.
-  void (*widen)(const void* from, std::int64_t size, float* to);
+  // The building blocks, for tests and for rows of biases.
+  void (*widen)(const void* from, std::int64_t size, float* to);  ///< size: a multiple of 8
   void (*narrow)(const float* from, std::int64_t size, void* to);
   void (*exponential)(const float* from, std::int64_t size, float* to);  ///< size: a multiple of 16
   /// C (+)= A * B with column counts that are multiples of 16; A stored depth x rows if transposed.

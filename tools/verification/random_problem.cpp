@@ -177,6 +177,48 @@ void set_batch_lengths(Case& c, const Lengths& lengths, Random& random) {
   }
 }
 
+void draw_bias(Case& c, Random& random) {
+  Problem& p = c.problem;
+  FeatureChoices& f = c.features;
+  p.bias = random.pick({BiasKind::elementwise, BiasKind::elementwise, BiasKind::alibi});
+  if (p.bias == BiasKind::alibi) {
+    p.alibi_form = random.pick({AlibiForm::distance_top_left, AlibiForm::distance_bottom_right, AlibiForm::column});
+    f.alibi_per_sequence = random.chance(50);
+    return;
+  }
+  f.bias_expands_batch = random.chance(50);
+  f.bias_expands_nhead = random.chance(50);
+  p.has_dbias = random.chance(65);
+  if (!p.has_dbias) return;
+  const bool follows_bias = random.chance(60);
+  f.dbias_sums_batch = follows_bias ? f.bias_expands_batch : random.chance(50);
+  f.dbias_sums_nhead = follows_bias ? f.bias_expands_nhead : random.chance(50);
+}
+
+/// Features for half of the problems: each with the same chance, so that they also meet.
+void draw_features(Case& c, Random& random) {
+  // Tensors of a row by a key are rectangles even where the sequences are not.
+  constexpr std::int64_t kMostElements = 3'000'000;
+  Problem& p = c.problem;
+  FeatureChoices& f = c.features;
+  if (random.chance(50)) return;
+  const bool has_room = rows_q(p) * p.nhead_q * std::max<std::int64_t>(p.max_seqlen_k, 1) <= kMostElements;
+  if (random.chance(50) && has_room) draw_bias(c, random);
+  if (random.chance(35)) {
+    p.has_dropout = true;
+    p.stores_random_values = random.chance(60) && has_room;
+    f.dropout_probability = random.chance(10) ? 0.0F : static_cast<float>(0.6 * random.uniform());
+    f.dropout_from_memory = random.chance(50);
+  }
+  // A sink would take all weight from logits that lie far below it, and a cap on logits that lie far beyond it would
+  // leave no gradient but rounding noise.
+  p.has_sink = random.chance(35) && c.distribution == Distribution::normal;
+  p.has_dlse = random.chance(35);
+  p.has_softcap = random.chance(35) && c.distribution == Distribution::normal;
+  if (p.has_softcap) f.softcap = static_cast<float>(2 + 48 * std::pow(random.uniform(), 2));
+  for (Layout* layout : {&f.bias, &f.dbias, &f.random_values, &f.dlse}) *layout = random_layout(random, 1);
+}
+
 }  // namespace
 
 Case random_problem(std::uint64_t seed, std::uint64_t index, double budget) {
@@ -216,6 +258,7 @@ Case random_problem(std::uint64_t seed, std::uint64_t index, double budget) {
   c.layouts = random_layouts(random);
   if (random.chance(12)) c.distribution = Distribution::huge_negative_logits;
   c.empty_rows_have_positive_lse = random.chance(50);
+  draw_features(c, random);
   return c;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tile/exp.hpp"
+#include "tile/features.hpp"
 #include "tile/scratch.hpp"
 
 namespace fmhax::cpu::FMHAX_CPU_ISA {
@@ -77,6 +78,86 @@ FMHAX_CPU_THREAD_PRIVATE void probabilities(const BackwardScratch& s, const Quer
   }
 }
 
+// The same with features: P comes out with dropout applied, dS by scores or, for dbias, by logits.
+template <bool kMasked, bool kByLogits>
+FMHAX_CPU_THREAD_PRIVATE void feature_probabilities(const BackwardScratch& s, const QueryTile& queries,
+                                                    const RowConstants* constants, std::int64_t begin,
+                                                    std::int64_t end) {
+  const TileFeatures& features = *queries.features;
+  const Float scale = splat(queries.scale);
+  for (std::int64_t m = 0; m < queries.rows; ++m) {
+    const Float lse = splat(constants[m].lse);
+    const Float d = splat(constants[m].d);
+    float* p_row = s.p.data + m * s.p.stride;
+    float* ds_row = s.ds.data + m * s.ds.stride;
+    const float* bias_row = features.bias != nullptr ? features.bias + m * kFeatureStride : nullptr;
+    const float* keep_row = features.keep != nullptr ? features.keep + m * kFeatureStride : nullptr;
+    const Int first = Int{} + (queries.visibility.visible_begin + static_cast<std::int32_t>(m));
+    const Int last = Int{} + (queries.visibility.visible_end + static_cast<std::int32_t>(m));
+    for (std::int64_t n = begin; n < end; n += kLanes) {
+      const Logits logits = logits_of(load(p_row + n) * scale, features.softcap, bias_row ? bias_row + n : nullptr);
+      const Float p = exponential(logits.value - lse);
+      const Float keep = keep_row != nullptr ? load(keep_row + n) : splat(1.0F);
+      Float ds = p * (load(ds_row + n) * keep - d);
+      if constexpr (!kByLogits) ds *= logits.slope;
+      Float kept = p * keep;
+      if constexpr (kMasked) {
+        const Int key = lane_numbers() + static_cast<std::int32_t>(n);
+        const Int visible = (key >= first) & (key < last);
+        kept = bits_of<Float>(bits_of<Int>(kept) & visible);
+        ds = bits_of<Float>(bits_of<Int>(ds) & visible);
+      }
+      store(p_row + n, kept);
+      store(ds_row + n, ds);
+    }
+  }
+}
+
+template <bool kByLogits>
+void feature_probabilities(const BackwardScratch& s, const QueryTile& queries, const RowConstants* constants,
+                           std::int64_t begin, std::int64_t end) {
+  if (queries.visibility.is_masked) {
+    feature_probabilities<true, kByLogits>(s, queries, constants, begin, end);
+  } else {
+    feature_probabilities<false, kByLogits>(s, queries, constants, begin, end);
+  }
+}
+
+// Q, dO, S and dP of a query tile, and what its rows bring.
+template <class Element>
+void load_scores(const BackwardScratch& s, const KeyTile& keys, const QueryTile& queries, RowConstants* constants) {
+  const std::int64_t rows = queries.rows;
+  const std::int64_t begin = queries.visibility.key_begin;
+  const std::int64_t columns = queries.visibility.key_end - begin;
+  load_tile<Element>(queries.q, rows, keys.hdim_q, s.q);
+  load_tile<Element>(queries.dout, rows, keys.hdim_v, s.dout);
+  const auto column_of = [&](Rows m) __attribute__((always_inline)) { return Rows{m.data + begin, m.stride}; };
+  gemm<false>(as_const(s.q), as_const(column_of(s.k_transposed)), column_of(s.p), rows, vectors(columns), keys.hdim_q,
+              false);
+  gemm<false>(as_const(s.dout), as_const(column_of(s.v_transposed)), column_of(s.ds), rows, vectors(columns),
+              keys.hdim_v, false);
+  for (std::int64_t m = 0; m < rows; ++m) {
+    constants[m] = {queries.lse.data[m * queries.lse.stride], queries.d.data[m * queries.d.stride]};
+    // Where the bias takes every key's weight: exp(-inf - inf) is 0.
+    if (queries.features != nullptr && constants[m].lse == -__builtin_inff()) constants[m].lse = __builtin_inff();
+  }
+}
+
+template <class Element>
+void add_bias_gradient(float* memory, const KeyTile& keys, const QueryTile& queries, float* sum) {
+  const BackwardScratch s = carve_backward(memory, keys);
+  const std::int64_t begin = queries.visibility.key_begin;
+  const std::int64_t end = queries.visibility.key_end;
+  RowConstants constants[kM0];
+  load_scores<Element>(s, keys, queries, constants);
+  feature_probabilities<true>(s, queries, constants, begin, end);
+  for (std::int64_t m = 0; m < queries.rows; ++m) {
+    const float* from = s.ds.data + m * s.ds.stride;
+    float* to = sum + m * kFeatureStride;
+    for (std::int64_t n = begin; n < end; ++n) to[n] += from[n];
+  }
+}
+
 template <class Element>
 void backward(float* memory, const KeyTile& keys, const QueryTile& queries) {
   const BackwardScratch s = carve_backward(memory, keys);
@@ -84,20 +165,16 @@ void backward(float* memory, const KeyTile& keys, const QueryTile& queries) {
   const std::int64_t begin = queries.visibility.key_begin;
   const std::int64_t end = queries.visibility.key_end;
   const std::int64_t columns = end - begin;
-  load_tile<Element>(queries.q, rows, keys.hdim_q, s.q);
-  load_tile<Element>(queries.dout, rows, keys.hdim_v, s.dout);
+  RowConstants constants[kM0];
+  load_scores<Element>(s, keys, queries, constants);
 
   const auto column_of = [&](Rows m) __attribute__((always_inline)) { return Rows{m.data + begin, m.stride}; };
   const auto row_of = [&](Rows m) __attribute__((always_inline)) { return Rows{m.data + begin * m.stride, m.stride}; };
   const Rows p = column_of(s.p);
   const Rows ds = column_of(s.ds);
-  gemm<false>(as_const(s.q), as_const(column_of(s.k_transposed)), p, rows, vectors(columns), keys.hdim_q, false);
-  gemm<false>(as_const(s.dout), as_const(column_of(s.v_transposed)), ds, rows, vectors(columns), keys.hdim_v, false);
-  RowConstants constants[kM0];
-  for (std::int64_t m = 0; m < rows; ++m) {
-    constants[m] = {queries.lse.data[m * queries.lse.stride], queries.d.data[m * queries.d.stride]};
-  }
-  if (queries.visibility.is_masked) {
+  if (queries.features != nullptr) {
+    feature_probabilities<false>(s, queries, constants, begin, end);
+  } else if (queries.visibility.is_masked) {
     probabilities<true>(s, queries, constants, begin, end);
   } else {
     probabilities<false>(s, queries, constants, begin, end);

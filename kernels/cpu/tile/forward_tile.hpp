@@ -3,12 +3,14 @@
 #pragma once
 
 #include "tile/exp.hpp"
+#include "tile/features.hpp"
 #include "tile/scratch.hpp"
 
 namespace fmhax::cpu::FMHAX_CPU_ISA {
 
 struct ForwardScratch {
   Rows q_transposed, k, v, s, o;
+  Rows bias, keep;  // the features' matrices, transposed as S is
   Rows statistics;  // row 0: running maximum, 1: running sum, 2: factor for what was summed so far
 };
 
@@ -21,6 +23,8 @@ inline ForwardScratch carve_forward(float* memory, const KeyTile& shape) {
   s.s = carver.take(kN0, kM0);
   s.o = carver.take(kM0, shape.hdim_v);
   s.statistics = carver.take(3, kM0);
+  s.bias = carver.take(kN0, kM0);
+  s.keep = carver.take(kN0, kM0);
   return s;
 }
 
@@ -35,14 +39,16 @@ void begin_forward(float* memory, const KeyTile& shape, const QueryTile& queries
   fill_rows(q, queries.rows, whole, shape.hdim_q, 0.0F);
   transpose(as_const(q), whole, shape.hdim_q, s.q_transposed);
   fill_rows(s.o, 0, queries.rows, shape.hdim_v, 0.0F);
-  fill_rows(s.statistics, 0, 1, kM0, -__builtin_inff());
-  fill_rows(s.statistics, 1, 2, kM0, 0.0F);
+  // A sink is a key that was seen already, with no value.
+  fill_rows(s.statistics, 0, 1, kM0, queries.sink);
+  fill_rows(s.statistics, 1, 2, kM0, queries.sink == -__builtin_inff() ? 0.0F : 1.0F);
 }
 
 // One vector of queries, from column m on: S -> exp(scale * S - maximum), and the statistics.
-template <bool kMasked>
-FMHAX_CPU_THREAD_PRIVATE void softmax_columns(const ForwardScratch& s, const TileVisibility& visibility, float scale,
-                                              std::int64_t keys, std::int64_t m) {
+template <bool kMasked, bool kHasFeatures>
+FMHAX_CPU_THREAD_PRIVATE void softmax_columns(const ForwardScratch& s, const QueryTile& queries, std::int64_t keys,
+                                              std::int64_t m) {
+  const TileVisibility& visibility = queries.visibility;
   float* maximum_of = s.statistics.data + m;
   float* sum_of = maximum_of + s.statistics.stride;
   float* factor_of = sum_of + s.statistics.stride;
@@ -51,7 +57,12 @@ FMHAX_CPU_THREAD_PRIVATE void softmax_columns(const ForwardScratch& s, const Til
   const Float before = load(maximum_of);
   Float maximum = before;
   for (std::int64_t n = 0; n < keys; ++n) {
-    Float x = load(column + n * s.s.stride) * scale;
+    Float x = load(column + n * s.s.stride) * queries.scale;
+    if constexpr (kHasFeatures) {
+      const TileFeatures& features = *queries.features;
+      x = logits_of(x, features.softcap, features.bias != nullptr ? s.bias.data + n * s.bias.stride + m : nullptr)
+              .value;
+    }
     if constexpr (kMasked) {
       const Int first = query + visibility.visible_begin;
       const Int last = query + visibility.visible_end;
@@ -69,7 +80,12 @@ FMHAX_CPU_THREAD_PRIVATE void softmax_columns(const ForwardScratch& s, const Til
   for (std::int64_t n = 0; n < keys; ++n) {
     const Float p = exponential(load(column + n * s.s.stride) - reference);
     sum += p;
-    store(column + n * s.s.stride, p);
+    if constexpr (kHasFeatures) {
+      const bool has_keep = queries.features->keep != nullptr;
+      store(column + n * s.s.stride, has_keep ? p * load(s.keep.data + n * s.keep.stride + m) : p);
+    } else {
+      store(column + n * s.s.stride, p);
+    }
   }
   store(maximum_of, maximum);
   store(sum_of, sum);
@@ -87,13 +103,20 @@ void forward_keys(float* memory, const KeyTile& keys, const QueryTile& queries) 
   load_tile<Element>({static_cast<const Element*>(keys.v.data) + begin * keys.v.stride, keys.v.stride}, count,
                      keys.hdim_v, s.v);
   gemm<false>(as_const(s.k), as_const(s.q_transposed), s.s, count, vectors(queries.rows), keys.hdim_q, false);
-  for (std::int64_t m = 0; m < queries.rows; m += kLanes) {
-    if (visibility.is_masked) {
-      softmax_columns<true>(s, visibility, queries.scale, count, m);
-    } else {
-      softmax_columns<false>(s, visibility, queries.scale, count, m);
+  const TileFeatures* features = queries.features;
+  if (features != nullptr) {
+    const std::int64_t rows = round_up(queries.rows, kLanes);
+    if (features->bias != nullptr) {
+      transpose({features->bias + begin, kFeatureStride}, rows, round_up(count, 4), s.bias);
+    }
+    if (features->keep != nullptr) {
+      transpose({features->keep + begin, kFeatureStride}, rows, round_up(count, 4), s.keep);
     }
   }
+  const auto softmax = features != nullptr
+                           ? (visibility.is_masked ? softmax_columns<true, true> : softmax_columns<false, true>)
+                           : (visibility.is_masked ? softmax_columns<true, false> : softmax_columns<false, false>);
+  for (std::int64_t m = 0; m < queries.rows; m += kLanes) softmax(s, queries, count, m);
   for (std::int64_t m = 0; m < queries.rows; ++m) {
     float* row = s.o.data + m * s.o.stride;
     const float factor = s.statistics.data[2 * s.statistics.stride + m];

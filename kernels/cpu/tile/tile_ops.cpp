@@ -36,6 +36,7 @@ template <class Element>
 constexpr TileOps kOps{
     .load_keys = load_keys<Element>,
     .backward = backward<Element>,
+    .add_bias_gradient = add_bias_gradient<Element>,
     .store_key_gradients = store_key_gradients<Element>,
     .write_dq_acc = write_dq_acc,
     .store_dq = store_dq<Element>,
