@@ -94,8 +94,13 @@ static void check_bad_problems(const attention* a) {
   CHECK_ERROR(fmhax_executor_create(&problem, NULL, &executor), INVALID, "dtype is 77");
   problem = a->problem;
   problem.bias = FMHAX_BIAS_ALIBI;
+  problem.alibi_form = FMHAX_ALIBI_COLUMN;
   CHECK_OK(fmhax_problem_validate(&problem));
-  CHECK_ERROR(fmhax_executor_create(&problem, NULL, &executor), FMHAX_ERROR_UNSUPPORTED, "bias");
+  problem.alibi_form = 3;
+  CHECK_ERROR(fmhax_problem_validate(&problem), INVALID, "alibi_form is 3");
+  problem = a->problem;
+  problem.reserved = 1;
+  CHECK_ERROR(fmhax_executor_create(&problem, NULL, &executor), INVALID, "reserved is 1");
 
   fmhax_executor_options options;
   CHECK_OK(fmhax_executor_options_init(&options, sizeof options));

@@ -102,7 +102,7 @@ TEST_CASE("the best entry uses the highest instruction set that is allowed") {
   CHECK(name.find(isas[static_cast<int>(allowed_isa())]) != std::string::npos);
 }
 
-TEST_CASE("features that the kernels do not have are refused with a reason") {
+TEST_CASE("every feature is taken, and what no kernel has is refused with a reason") {
   const auto is_refused = [](auto&& change) {
     Problem p = small_problem();
     change(p);
@@ -114,15 +114,31 @@ TEST_CASE("features that the kernels do not have are refused with a reason") {
     return all_refuse;
   };
   CHECK_FALSE(is_refused([](Problem&) {}));
-  CHECK(is_refused([](Problem& p) { p.bias = BiasKind::elementwise; }));
-  CHECK(is_refused([](Problem& p) { p.bias = BiasKind::alibi; }));
-  CHECK(is_refused([](Problem& p) { p.has_dbias = true; }));
-  CHECK(is_refused([](Problem& p) { p.has_dropout = true; }));
-  CHECK(is_refused([](Problem& p) { p.stores_random_values = true; }));
-  CHECK(is_refused([](Problem& p) { p.has_sink = true; }));
-  CHECK(is_refused([](Problem& p) { p.has_softcap = true; }));
-  CHECK(is_refused([](Problem& p) { p.has_dlse = true; }));
+  CHECK_FALSE(is_refused([](Problem& p) { p.bias = BiasKind::alibi; }));
+  CHECK_FALSE(is_refused([](Problem& p) {
+    p.bias = BiasKind::elementwise;
+    p.has_dbias = p.has_dropout = p.stores_random_values = p.has_sink = p.has_softcap = p.has_dlse = true;
+  }));
   CHECK(is_refused([](Problem& p) { p.hdim_q = 264; }));
+  CHECK(is_refused([](Problem& p) { p.hdim_v = 264; }));
+}
+
+TEST_CASE("an entry that writes dq itself computes d where dbias or dsink needs it") {
+  for (const KernelEntry& e : entries()) {
+    const bool is_direct = ends_with(e.name, "-direct");
+    KernelParams params;
+    params.problem = small_problem();
+    KernelLaunch launch;
+    CHECK(e.form_launch(KernelRole::dot_do_o, traits_of(2), params, launch) == !is_direct);
+    CHECK_FALSE(e.form_launch(KernelRole::dbias, traits_of(2), params, launch));
+    CHECK_FALSE(e.form_launch(KernelRole::dsink, traits_of(2), params, launch));
+    params.problem.has_sink = true;
+    CHECK(e.form_launch(KernelRole::dot_do_o, traits_of(2), params, launch));
+    CHECK(e.form_launch(KernelRole::dsink, traits_of(2), params, launch));
+    params.problem.bias = BiasKind::elementwise;
+    params.problem.has_dbias = true;
+    CHECK(e.form_launch(KernelRole::dbias, traits_of(2), params, launch));
+  }
 }
 
 TEST_CASE("specs say which kernels need zeroed accumulators, a workspace, workers") {

@@ -93,6 +93,14 @@ TEST_CASE("each wrong field is named, with its value and what is allowed") {
        "problem.has_dbias is true, but must be false unless bias is elementwise"},
       {[](Problem& p) { p.stores_random_values = true; },
        "problem.stores_random_values is true, but must be false unless has_dropout is true"},
+      {[](Problem& p) { p.dtype = DataType::uint8; }, "problem.dtype is 3, but must be in 0..2 (fp32, fp16, bf16)"},
+      {[](Problem& p) { p.alibi_form = AlibiForm::column; },
+       "problem.alibi_form is 2, but must be 0 (distance_top_left) unless bias is alibi"},
+      {[](Problem& p) {
+         p.bias = BiasKind::alibi;
+         p.alibi_form = AlibiForm{3};
+       },
+       "problem.alibi_form is 3, but must be in 0..2 (distance_top_left, distance_bottom_right, column)"},
   };
   for (const BadField& bad : cases) {
     Problem p = batch_problem(2, 4, 100, 64);
@@ -119,6 +127,13 @@ TEST_CASE("a problem prints as one line") {
   CHECK(to_string(p) ==
         "fp16 batch batch=2 nhead=4/4 hdim=64/64 max_seqlen=100/100 deterministic cu_seqlen bias dbias dropout "
         "random_values sink softcap dlse");
+  p = batch_problem(2, 4, 100, 64);
+  p.bias = BiasKind::alibi;
+  CHECK(to_string(p) == "bf16 batch batch=2 nhead=4/4 hdim=64/64 max_seqlen=100/100 alibi");
+  p.alibi_form = AlibiForm::distance_bottom_right;
+  CHECK(to_string(p).ends_with(" alibi:bottom-right"));
+  p.alibi_form = AlibiForm::column;
+  CHECK(to_string(p).ends_with(" alibi:column"));
 }
 
 TEST_CASE("masks and types print as the command's flags name them") {
@@ -130,5 +145,6 @@ TEST_CASE("masks and types print as the command's flags name them") {
   CHECK(std::string(to_string(DataType::fp32)) == "fp32");
   CHECK(std::string(to_string(DataType::fp16)) == "fp16");
   CHECK(std::string(to_string(DataType::bf16)) == "bf16");
+  CHECK(std::string(to_string(DataType::uint8)) == "uint8");
   CHECK(std::string(to_string(DataType{9})) == "unknown_dtype");
 }
