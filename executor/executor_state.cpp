@@ -121,8 +121,10 @@ KernelParams ExecutorState::kernel_params(const CallArguments& arguments) const 
   params.lengths = arguments.lengths;
   params.bias = broadcast_ref(arguments.bias);
   params.dbias = broadcast_ref(arguments.dbias);
-  params.dbias_batch = arguments.dbias.batch;
-  params.dbias_nhead = arguments.dbias.nhead;
+  // Plans and printed lists have no dbias; theirs is the smallest.
+  const bool is_planned = problem.has_dbias && arguments.dbias == TensorView{};
+  params.dbias_batch = is_planned ? 1 : arguments.dbias.batch;
+  params.dbias_nhead = is_planned ? 1 : arguments.dbias.nhead;
   params.alibi_slopes = arguments.alibi_slopes;
   params.alibi_stride_batch = arguments.alibi_stride_batch;
   params.random_values = tensor_ref(arguments.random_values);
