@@ -50,6 +50,17 @@ TEST_CASE("the host chain, zeroing and dot_do_o wait for nothing of each other")
   CHECK(list.sinks() == node_set(NodeKind::convert_dq));
 }
 
+TEST_CASE("dbias and dsink run beside dq_dk_dv, after d and the metadata") {
+  NodeList list;
+  add_everything(list);
+  list.add_kernel(NodeKind::dbias);
+  list.add_kernel(NodeKind::dsink);
+  for (const NodeKind kind : {NodeKind::dbias, NodeKind::dsink}) {
+    CHECK(dependencies_of(list, kind) == node_set(NodeKind::upload, NodeKind::dot_do_o));
+  }
+  CHECK(list.sinks() == node_set(NodeKind::convert_dq, NodeKind::dbias, NodeKind::dsink));
+}
+
 TEST_CASE("a dependency that a call does not have is replaced by that node's own") {
   NodeList list;
   list.add(NodeKind::fetch_q, kFetch);

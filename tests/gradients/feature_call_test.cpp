@@ -18,6 +18,7 @@ TEST_CASE("replays of one graph draw with the seed and offset that they find in 
     c.problem.has_dropout = c.problem.stores_random_values = true;
     c.features.dropout_probability = 0.4F;
     c.features.dropout_from_memory = true;
+    test::fit_dtype(c);
     PreparedCase prepared = prepare(c);
     DeviceProblem device(c, prepared.inputs, prepared.expected.forward, Executor(c.problem));
     const OwnedStream stream;
@@ -124,6 +125,9 @@ ForwardResult merge(const Rank& a, const Rank& b) {
 TEST_CASE("keys split between two ranks, merged through lse and dlse, give the gradients of the whole") {
   for (const std::int64_t seqlen_k : {90, 310}) {
     Case c = test::batch_case(2, 75, seqlen_k);
+    c.problem.has_dlse = true;
+    test::fit_dtype(c);
+    c.problem.has_dlse = false;
     const AttentionInputs in = draw_inputs(c);
     Rank a(c, in, 0, seqlen_k / 3);
     Rank b(c, in, seqlen_k / 3, seqlen_k);
@@ -144,9 +148,10 @@ TEST_CASE("keys split between two ranks, merged through lse and dlse, give the g
         }
       }
     }
-    CHECK(relative_error(sum.dq, whole.gradients.dq, whole.dq_terms) < 1e-5);
-    CHECK(relative_error(sum.dk, whole.gradients.dk, whole.dk_terms) < 1e-5);
-    CHECK(relative_error(sum.dv, whole.gradients.dv, whole.dv_terms) < 1e-5);
+    const double tolerance = tolerance_for(c.problem, 0.0);
+    CHECK(relative_error(sum.dq, whole.gradients.dq, whole.dq_terms) < tolerance);
+    CHECK(relative_error(sum.dk, whole.gradients.dk, whole.dk_terms) < tolerance);
+    CHECK(relative_error(sum.dv, whole.gradients.dv, whole.dv_terms) < tolerance);
   }
 }
 
@@ -154,6 +159,7 @@ TEST_CASE("dbias and dsink of a call that is refused on the way are NaN") {
   for (const std::int32_t longest : {90, 190}) {
     Case c = test::group_case({30, 44}, {60, longest});
     test::add_everything(c, BiasKind::elementwise);
+    test::fit_dtype(c);
     const PreparedCase prepared = prepare(c);
     DeviceProblem device(c, prepared.inputs, prepared.expected.forward, Executor(c.problem));
     const std::vector<std::int32_t> bad{0, 31, 30};  // decreasing

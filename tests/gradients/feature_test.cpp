@@ -174,12 +174,14 @@ TEST_CASE("the forward pass has every feature, and draws the bytes that the back
       feature.add(c);
       for (const DataType dtype : test::dtypes_to_test()) {
         c.problem.dtype = dtype;
-        check_forward(c);
+        test::fit_dtype(c);
+        if (c.problem.dtype == dtype) check_forward(c);
       }
     }
   }
   for (Case c : test::cases_for_features()) {
     test::add_everything(c, BiasKind::elementwise);
+    test::fit_dtype(c);
     check_forward(c);
   }
 }
@@ -187,6 +189,7 @@ TEST_CASE("the forward pass has every feature, and draws the bytes that the back
 TEST_CASE("rows that see no key have o 0 and the sink as lse") {
   Case c = test::batch_case(1, 9, 4, Mask::causal_bottom_right());
   c.problem.has_sink = true;
+  test::fit_dtype(c);
   const PreparedCase prepared = prepare(c);
   DeviceProblem device(c, prepared.inputs, prepared.expected.forward, Executor(c.problem));
   const ForwardRun run = device.run_forward();
@@ -203,6 +206,7 @@ TEST_CASE("a bias of minus infinity hides keys, even all of a row's") {
     Case c = test::batch_case(2, 70, seqlen_k);
     c.problem.bias = BiasKind::elementwise;
     c.problem.has_dbias = true;
+    test::fit_dtype(c);
     PreparedCase prepared{c, draw_inputs(c), {}};
     for (std::int64_t h = 0; h < 2; ++h) {
       for (std::int64_t j = 0; j < seqlen_k; ++j) {
@@ -224,6 +228,7 @@ TEST_CASE("deterministic calls with features give the same bits whoever runs bes
   for (Case c : test::cases_for_features()) {
     c.problem.is_deterministic = true;
     test::add_everything(c, BiasKind::elementwise);
+    test::fit_dtype(c);
     const PreparedCase prepared = prepare(c);
     for (const std::string& kernel : test::kernels_for(c.problem)) {
       ExecutorOptions options;
@@ -237,6 +242,7 @@ TEST_CASE("deterministic calls with features give the same bits whoever runs bes
 TEST_CASE("dbias and dsink are deterministic in calls that are not") {
   Case c = test::batch_case(3, 130, 300);
   test::add_everything(c, BiasKind::elementwise);
+  test::fit_dtype(c);
   const PreparedCase prepared = prepare(c);
   DeviceProblem device(c, prepared.inputs, prepared.expected.forward, Executor(c.problem));
   const std::vector<RunResult> runs = device.run(RunMode::eager, 10);

@@ -27,6 +27,12 @@ std::uint64_t test_count(std::uint64_t plain);
 /// where everything takes ten times as long, one of them, each in its turn.
 std::vector<std::string> kernels_for(const Problem& problem);
 
+/// Whether any registered kernel runs the problem on the current device.
+bool is_supported(const Problem& problem);
+
+/// Gives the case another type where the device's kernels run its problem in others alone (GPU kernels have no fp32).
+void fit_dtype(verification::Case& c);
+
 /// fp32, fp16 and bf16; in a build with a sanitizer one of them, each in its turn.
 std::vector<DataType> dtypes_to_test();
 
@@ -37,7 +43,8 @@ verification::Case group_case(const std::vector<std::int32_t>& lengths_q, const 
 /// Fits total, max_seqlen and batch to lengths.seqstart.
 void fit_capacity(verification::Case& c);
 
-/// Checks that each of kernels_for, in every mode, computes the case in each of dtypes_to_test, deterministic and not.
+/// Checks that each of kernels_for, in every mode, computes the case in each of dtypes_to_test, deterministic and not;
+/// types that no kernel of the device runs are left out where it runs others.
 void check_everywhere(verification::Case c);
 
 /// Checks the case as it is, with the kernel that would be chosen or the named one.

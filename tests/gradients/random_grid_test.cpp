@@ -13,7 +13,9 @@ TEST_CASE("random problems have the right gradients in every way of running them
                   << " --first I");
   for (std::uint64_t i = 0; i < count; ++i) {
     INFO("problem ", i);
-    test::check_case(verification::random_problem(seed, i));
+    verification::Case c = verification::random_problem(seed, i);
+    test::fit_dtype(c);
+    test::check_case(c);
   }
 }
 
@@ -23,7 +25,8 @@ TEST_CASE("every kernel that accepts a random problem has the right gradients") 
   const std::uint64_t count = test::test_count(60);
   MESSAGE("seed " << seed << ", the smaller of " << count << " problems");
   for (std::uint64_t i = 0; i < count; ++i) {
-    const verification::Case c = verification::random_problem(seed, i);
+    verification::Case c = verification::random_problem(seed, i);
+    test::fit_dtype(c);
     if (verification::work_of(c) > kMostWork) continue;
     for (const std::string& kernel : test::kernels_for(c.problem)) {
       INFO("fmhax verify --random 1 --seed ", seed, " --first ", i, " --kernel ", kernel);

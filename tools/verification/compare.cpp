@@ -52,8 +52,20 @@ std::string find_wrong_byte(const DenseTensor& value, const DenseTensor& expecte
   return {};
 }
 
-GradientCheck check_gradient(const char* name, double tolerance, const DenseTensor& value, const DenseTensor& reference,
-                             const DenseTensor& rounded, double terms, const std::vector<char>& active) {
+/// Zeroes, in all three, what even the exact sum rounds to infinity in the gradient's type and came out so.
+void take_out_overflow(DenseTensor& value, DenseTensor& reference, DenseTensor& rounded) {
+  for (std::size_t i = 0; i < rounded.data.size(); ++i) {
+    if (std::isinf(rounded.data[i]) && value.data[i] == rounded.data[i]) {
+      value.data[i] = reference.data[i] = rounded.data[i] = 0.0;
+    }
+  }
+}
+
+GradientCheck check_gradient(const char* name, double tolerance, DenseTensor value, DenseTensor reference,
+                             DenseTensor rounded, double terms, const std::vector<char>& active) {
+  if (std::any_of(rounded.data.begin(), rounded.data.end(), [](double x) { return std::isinf(x); })) {
+    take_out_overflow(value, reference, rounded);
+  }
   GradientCheck check;
   check.name = name;
   check.tolerance = tolerance;

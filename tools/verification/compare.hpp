@@ -50,7 +50,8 @@ struct Comparison {
 /// see no key, in keys that nothing sees and in what of dbias no visible pair belongs to; error within tolerance_for;
 /// and for 16-bit types at most twice the error of rounded_backward (or a quarter of the tolerance, whichever is
 /// larger). Where rounded_backward itself misses the tolerance, which takes a handful of rows whose dP - D nearly
-/// cancels, o as rounded by the forward does not hold the answer, and the tolerance is 1.25 times that error.
+/// cancels, o as rounded by the forward does not hold the answer, and the tolerance is 1.25 times that error. What
+/// rounded_backward gives as infinity, beyond fp16's range, may be that infinity.
 Comparison compare(const Case& c, const Gradients& result, const Expected& expected);
 
 /// True when both hold the same bits (for values that came from one dtype), -0 unlike +0, NaN like NaN.
