@@ -30,17 +30,24 @@ struct TileJob {
   SplitRange tiles{};  ///< those that are left of the share
   SequenceRange q{}, k{};
   bool adds = false;  ///< deterministic mode: an earlier tile wrote to the split
+  // Of the tile in work.
+  int group = 1;                   ///< query heads of the key head
+  int seqlen_q = 0, seqlen_k = 0;  ///< logical
+  int first_row = 0, end_row = 0;  ///< the query rows to visit; first_row is a multiple of kM
+  int key_begin = 0;
 };
 
 /// `Instance` has a constexpr BackwardConfig kConfig.
 template <class Instance>
 struct BackwardKernel {
+  static constexpr int kUnr = UNR;
   static constexpr BackwardConfig kConfig = Instance::kConfig;
   static constexpr DataType kType = kConfig.dtype;
   static constexpr int kM = kConfig.kM;
   static constexpr int kN = kConfig.kN();
   static constexpr int kThreads = kConfig.threads();
   static constexpr int kSplit = kConfig.hdim_split;
+  static constexpr int kKeyTiles = kConfig.key_tiles;
   static constexpr int kPitchQ = kConfig.pitch_q();
   static constexpr int kPitchV = kConfig.pitch_v();
   static constexpr int kPitchS = kConfig.pitch_s();
@@ -92,10 +99,6 @@ struct BackwardKernel {
   const BackwardArguments& arguments;
   Shared& shared;
   const TileJob& job;
-  int seqlen_q = 0, seqlen_k = 0;  ///< logical
-  int first_row = 0, end_row = 0;  ///< the query rows to visit; first_row is a multiple of kM
-  int key_begin = 0;
-  const int group;
   const int thread, lane;
 
   __device__ BackwardKernel(const KernelParams& p, const BackwardArguments& a, Shared& s)
@@ -103,12 +106,11 @@ struct BackwardKernel {
         arguments(a),
         shared(s),
         job(s.job),
-        group(static_cast<int>(p.problem.nhead_q / p.problem.nhead_k)),
         thread(static_cast<int>(threadIdx.x)),
         lane(lane_id()) {}
 
   __device__ int warp() const { return thread / kLanes; }
-  __device__ int warp_keys() const { return warp() / kSplit * 16; }
+  __device__ int warp_keys() const { return warp() / kSplit * 16 * kKeyTiles; }
   __device__ int half() const { return warp() % kSplit; }
   /// Plain instances are for rows that begin at multiples of 16 bytes.
   __device__ bool is_aligned() const { return !kConfig.has_features || arguments.is_aligned; }
@@ -124,15 +126,15 @@ struct BackwardKernel {
                                     std::int64_t head) const {
     return static_cast<std::uint16_t*>(t.data) + offset_of(t, range, row, head);
   }
-  __device__ std::int64_t head_q(int head) const { return job.head_k * group + head; }
+  __device__ std::int64_t head_q(int head) const { return job.head_k * job.group + head; }
 
   __device__ void load_keys() {
-    const int rows = seqlen_k - key_begin;
+    const int rows = job.seqlen_k - job.key_begin;
     CopyK::run(thread, shared.k,
-               CopyK::source(thread, rows_of(params.k, job.k, key_begin, job.head_k), params.k.stride_seqlen),
+               CopyK::source(thread, rows_of(params.k, job.k, job.key_begin, job.head_k), params.k.stride_seqlen),
                params.k.stride_seqlen, rows, hdim_q(), is_aligned());
     CopyV::run(thread, shared.v,
-               CopyV::source(thread, rows_of(params.v, job.k, key_begin, job.head_k), params.v.stride_seqlen),
+               CopyV::source(thread, rows_of(params.v, job.k, job.key_begin, job.head_k), params.v.stride_seqlen),
                params.v.stride_seqlen, rows, hdim_v(), is_aligned());
   }
 
@@ -143,21 +145,21 @@ struct BackwardKernel {
 
   /// At the first row of a head.
   __device__ void move_to_head(Cursor& at) const {
-    at.row = first_row;
+    at.row = job.first_row;
     const std::int64_t head = head_q(at.head);
-    at.q = CopyQ::source(thread, rows_of(params.q, job.q, first_row, head), params.q.stride_seqlen);
-    at.dout = CopyDout::source(thread, rows_of(params.dout, job.q, first_row, head), params.dout.stride_seqlen);
+    at.q = CopyQ::source(thread, rows_of(params.q, job.q, job.first_row, head), params.q.stride_seqlen);
+    at.dout = CopyDout::source(thread, rows_of(params.dout, job.q, job.first_row, head), params.dout.stride_seqlen);
     const TensorRef& t = brings_d() ? params.d : params.lse;
-    at.stats = static_cast<const float*>(t.data) + offset_of(t, job.q, first_row + stats_row(), head);
+    at.stats = static_cast<const float*>(t.data) + offset_of(t, job.q, job.first_row + stats_row(), head);
   }
 
   __device__ void advance(Cursor& at) const {
     at.row += kM;
-    if (at.row < end_row) {
+    if (at.row < job.end_row) {
       at.q += kM * params.q.stride_seqlen;
       at.dout += kM * params.dout.stride_seqlen;
       at.stats += kM * (brings_d() ? params.d : params.lse).stride_seqlen;
-    } else if (++at.head < group) {
+    } else if (++at.head < job.group) {
       move_to_head(at);
     }
   }
@@ -185,14 +187,14 @@ struct BackwardKernel {
     if (local >= kM) return;
     const int row = at.row + local;
     float sum = 0;
-    if (row < seqlen_q) {
+    if (row < job.seqlen_q) {
       sum = dot_rows<kType>(rows_of(params.dout, job.q, row, head_q(at.head)),
                             rows_of(params.o, job.q, row, head_q(at.head)), hdim_v(), thread % kLanesPerRow,
                             kLanesPerRow, is_aligned());
     }
     for (int offset = kLanesPerRow / 2; offset > 0; offset /= 2) sum += arch::shuffle_xor(sum, offset);
     if (thread % kLanesPerRow == 0) {
-      if (params.problem.has_dlse && row < seqlen_q) {
+      if (params.problem.has_dlse && row < job.seqlen_q) {
         sum -= static_cast<const float*>(params.dlse.data)[offset_of(params.dlse, job.q, row, head_q(at.head))];
       }
       reinterpret_cast<float*>(shared.stats[stage])[local / 2 * 4 + local % 2 + 2] = sum;
@@ -201,23 +203,24 @@ struct BackwardKernel {
 
   /// Some key of the tile may be hidden from some row of the step, or lie beyond the sequence.
   __device__ bool needs_mask(int row) const {
-    if (key_begin + kN > seqlen_k) return true;
+    if (job.key_begin + kN > job.seqlen_k) return true;
     const Mask& mask = params.problem.mask;
     if (mask.is_none()) return false;
-    const std::int64_t diagonal = row + mask_offset(mask, seqlen_q, seqlen_k);
-    if (mask.window_right >= 0 && key_begin + kN - 1 > diagonal + mask.window_right) return true;
-    return mask.window_left >= 0 && key_begin < diagonal + kM - 1 - mask.window_left;
+    const std::int64_t diagonal = row + mask_offset(mask, job.seqlen_q, job.seqlen_k);
+    if (mask.window_right >= 0 && job.key_begin + kN - 1 > diagonal + mask.window_right) return true;
+    return mask.window_left >= 0 && job.key_begin < diagonal + kM - 1 - mask.window_left;
   }
 
   /// S^T and dP^T of this warp's keys; P^T and dS^T as operands.
   template <bool kIsMasked>
-  __device__ void score(int row, int head, int stage, Operand (&p)[kScoredTiles], Operand (&ds)[kScoredTiles]) {
+  __device__ void score(int row, int head, int stage, Operand (&p)[kKeyTiles][kScoredTiles],
+                        Operand (&ds)[kKeyTiles][kScoredTiles]) {
     const int rows = half() * kScoredTiles * 16;
-    Accumulator s[kScoredTiles] = {};
+    Accumulator s[kKeyTiles][kScoredTiles] = {};
     multiply_tiles<kDepthQ, kPitchQ>(s, shared.k + warp_keys() * kPitchQ, shared.q[stage] + rows * kPitchQ);
     const float4* stats = shared.stats[stage] + rows / 2;
     if constexpr (!kConfig.has_features) exponentiate<kIsMasked>(row + rows, stats, s);
-    Accumulator dp[kScoredTiles] = {};
+    Accumulator dp[kKeyTiles][kScoredTiles] = {};
     multiply_tiles<kDepthV, kPitchV>(dp, shared.v + warp_keys() * kPitchV, shared.dout[stage] + rows * kPitchV);
     if constexpr (kConfig.has_features) {
       finish_with_features(row + rows, head, stats, s, dp);
@@ -225,24 +228,31 @@ struct BackwardKernel {
       differentiate(stats, s, dp);
     }
 #pragma unroll
-    for (int i = 0; i < kScoredTiles; ++i) {
-      p[i] = to_operand<kType>(s[i]);
-      ds[i] = to_operand<kType>(dp[i]);
+    for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+      for (int i = 0; i < kScoredTiles; ++i) {
+        p[m][i] = to_operand<kType>(s[m][i]);
+        ds[m][i] = to_operand<kType>(dp[m][i]);
+      }
     }
   }
 
-  /// sums[i] += keys * rows_i^T
+  /// sums[m][i] += keys_m * rows_i^T
   template <int kDepth, int kPitch>
-  __device__ void multiply_tiles(Accumulator (&sums)[kScoredTiles], const std::uint16_t* keys,
+  __device__ void multiply_tiles(Accumulator (&sums)[kKeyTiles][kScoredTiles], const std::uint16_t* keys,
                                  const std::uint16_t* rows) const {
     keys += left_offset(kPitch, lane);
     rows += right_transposed_offset(kPitch, lane);
 #pragma unroll
     for (int depth = 0; depth < kDepth; ++depth) {
-      const Operand left = load_left(keys + depth * 16);
+      Operand left[kKeyTiles];
+#pragma unroll
+      for (int m = 0; m < kKeyTiles; ++m) left[m] = load_left(keys + m * 16 * kPitch + depth * 16);
 #pragma unroll
       for (int i = 0; i < kScoredTiles; ++i) {
-        multiply<kType>(sums[i], left, load_right_transposed(rows + i * 16 * kPitch + depth * 16));
+        const Operand right = load_right_transposed(rows + i * 16 * kPitch + depth * 16);
+#pragma unroll
+        for (int m = 0; m < kKeyTiles; ++m) multiply<kType>(sums[m][i], left[m], right);
       }
     }
   }
@@ -259,17 +269,17 @@ struct BackwardKernel {
   __device__ Band visible_band() const {
     constexpr std::int64_t kFar = kMaxSeqlen;
     const Mask& mask = params.problem.mask;
-    const std::int64_t offset = mask_offset(mask, seqlen_q, seqlen_k);
+    const std::int64_t offset = mask_offset(mask, job.seqlen_q, job.seqlen_k);
     return {static_cast<int>(mask.window_left < 0 ? -kFar : clamp_index(offset - mask.window_left, -kFar, kFar)),
             static_cast<int>(mask.window_right < 0 ? kFar : clamp_index(offset + mask.window_right, -kFar, kFar))};
   }
   __device__ bool is_visible(const Band& band, int row, int key) const {
-    return key < seqlen_k && key - row >= band.low && key - row <= band.high;
+    return key < job.seqlen_k && key - row >= band.low && key - row <= band.high;
   }
 
   /// s becomes P.
   template <bool kIsMasked>
-  __device__ void exponentiate(int first, const float4* stats, Accumulator (&s)[kScoredTiles]) const {
+  __device__ void exponentiate(int first, const float4* stats, Accumulator (&s)[kKeyTiles][kScoredTiles]) const {
     const float scale = params.scale * kLog2E;
     Band band{};
     if constexpr (kIsMasked) band = visible_band();
@@ -282,15 +292,17 @@ struct BackwardKernel {
         for (int c = 0; c < 2; ++c) {
           const float shift = (c == 0 ? of_rows.x : of_rows.y) * kLog2E;
 #pragma unroll
-          for (int r = 0; r < Accumulator::kRows; ++r) {
-            const int e = Accumulator::element(r, 2 * pair + c);
-            // A row that sees no key has lse = -inf, so infinity here; such a row is masked.
-            float p = arch::fast_exp2(s[i].value[e] * scale - shift);
-            if constexpr (kIsMasked) {
-              const int key = key_begin + warp_keys() + Accumulator::row(r, lane);
-              if (!is_visible(band, first + i * 16 + Accumulator::column(2 * pair + c, lane), key)) p = 0;
+          for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+            for (int r = 0; r < Accumulator::kRows; ++r) {
+              float& value = s[m][i].value[Accumulator::element(r, 2 * pair + c)];
+              // A row that sees no key has lse = -inf, so infinity here; such a row is masked.
+              value = arch::fast_exp2(value * scale - shift);
+              if constexpr (kIsMasked) {
+                const int key = job.key_begin + warp_keys() + m * 16 + Accumulator::row(r, lane);
+                if (!is_visible(band, first + i * 16 + Accumulator::column(2 * pair + c, lane), key)) value = 0;
+              }
             }
-            s[i].value[e] = p;
           }
         }
       }
@@ -298,8 +310,8 @@ struct BackwardKernel {
   }
 
   /// dp becomes dS.
-  __device__ void differentiate(const float4* stats, const Accumulator (&p)[kScoredTiles],
-                                Accumulator (&dp)[kScoredTiles]) const {
+  __device__ void differentiate(const float4* stats, const Accumulator (&p)[kKeyTiles][kScoredTiles],
+                                Accumulator (&dp)[kKeyTiles][kScoredTiles]) const {
 #pragma unroll
     for (int i = 0; i < kScoredTiles; ++i) {
 #pragma unroll
@@ -308,9 +320,13 @@ struct BackwardKernel {
 #pragma unroll
         for (int c = 0; c < 2; ++c) {
 #pragma unroll
-          for (int r = 0; r < Accumulator::kRows; ++r) {
-            const int e = Accumulator::element(r, 2 * pair + c);
-            dp[i].value[e] = p[i].value[e] * (dp[i].value[e] - (c == 0 ? of_rows.z : of_rows.w));
+          for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+            for (int r = 0; r < Accumulator::kRows; ++r) {
+              const int e = Accumulator::element(r, 2 * pair + c);
+              float& value = dp[m][i].value[e];
+              value = p[m][i].value[e] * (value - (c == 0 ? of_rows.z : of_rows.w));
+            }
           }
         }
       }
@@ -318,35 +334,37 @@ struct BackwardKernel {
   }
 
   /// s becomes P as dropout leaves it, dp becomes dS on its way to dq and dk.
-  __device__ void finish_with_features(int first, int head, const float4* stats, Accumulator (&s)[kScoredTiles],
-                                       Accumulator (&dp)[kScoredTiles]) const {
+  __device__ void finish_with_features(int first, int head, const float4* stats, Accumulator (&s)[kKeyTiles][kScoredTiles],
+                                       Accumulator (&dp)[kKeyTiles][kScoredTiles]) const {
     const LogitFeatures logits = logit_features(params, job.sequence, head_q(head), job.q, job.k);
     const DropoutFeatures dropout = dropout_features(params, job.sequence, head_q(head));
     const Band band = visible_band();
-    const int first_key = key_begin + warp_keys();
 #pragma unroll
-    for (int i = 0; i < kScoredTiles; ++i) {
-      float factors[1][Accumulator::kRows * Accumulator::kColumns];
-      if (dropout.is_on) {
-        dropout_factors<true>(
-            dropout, [&](int) { return make_int2(first + i * 16, first_key); }, factors);
-      }
+    for (int m = 0; m < kKeyTiles; ++m) {
+      const int first_key = job.key_begin + warp_keys() + m * 16;
 #pragma unroll
-      for (int c = 0; c < Accumulator::kColumns; ++c) {
-        const float4 of_rows = stats_of(stats, i, c / 2);
-        const float lse = c % 2 == 0 ? of_rows.x : of_rows.y;
-        const float d = c % 2 == 0 ? of_rows.z : of_rows.w;
-        const int row = first + i * 16 + Accumulator::column(c, lane);
+      for (int i = 0; i < kScoredTiles; ++i) {
+        float factors[1][Accumulator::kRows * Accumulator::kColumns];
+        if (dropout.is_on) {
+          dropout_factors<true>(dropout, [&](int) { return make_int2(first + i * 16, first_key); }, factors);
+        }
 #pragma unroll
-        for (int r = 0; r < Accumulator::kRows; ++r) {
-          const int e = Accumulator::element(r, c);
-          const int key = first_key + Accumulator::row(r, lane);
-          const Logit logit = logits.logit<kType>(s[i].value[e] * params.scale, row, key);
-          const bool counts = is_visible(band, row, key) && row < seqlen_q && lse != -INFINITY;
-          const float p = counts ? arch::fast_exp2((logit.value - lse) * kLog2E) : 0.0F;
-          const float factor = dropout.is_on ? factors[0][e] : 1.0F;
-          s[i].value[e] = p * factor;
-          dp[i].value[e] = p * (dp[i].value[e] * factor - d) * logit.slope;
+        for (int c = 0; c < Accumulator::kColumns; ++c) {
+          const float4 of_rows = stats_of(stats, i, c / 2);
+          const float lse = c % 2 == 0 ? of_rows.x : of_rows.y;
+          const float d = c % 2 == 0 ? of_rows.z : of_rows.w;
+          const int row = first + i * 16 + Accumulator::column(c, lane);
+#pragma unroll
+          for (int r = 0; r < Accumulator::kRows; ++r) {
+            const int e = Accumulator::element(r, c);
+            const int key = first_key + Accumulator::row(r, lane);
+            const Logit logit = logits.logit<kType>(s[m][i].value[e] * params.scale, row, key);
+            const bool counts = is_visible(band, row, key) && row < job.seqlen_q && lse != -INFINITY;
+            const float p = counts ? arch::fast_exp2((logit.value - lse) * kLog2E) : 0.0F;
+            const float factor = dropout.is_on ? factors[0][e] : 1.0F;
+            s[m][i].value[e] = p * factor;
+            dp[m][i].value[e] = p * (dp[m][i].value[e] * factor - d) * logit.slope;
+          }
         }
       }
     }
@@ -355,17 +373,17 @@ struct BackwardKernel {
   /// The bytes behind dropout for all rows and the keys of this tile, where they are asked for.
   __device__ void store_random_values() const {
     if (!params.problem.stores_random_values) return;
-    const IndexRange keys{key_begin, min(job.k.logical, static_cast<std::int64_t>(key_begin + kN))};
-    for (int head = 0; head < group; ++head) {
+    const IndexRange keys{job.key_begin, min(job.k.logical, static_cast<std::int64_t>(job.key_begin + kN))};
+    for (int head = 0; head < job.group; ++head) {
       portable::store_random_values<kThreads>(params, dropout_features(params, job.sequence, head_q(head)),
-                                              job.sequence, head_q(head), job.q, {0, seqlen_q}, keys);
+                                              job.sequence, head_q(head), job.q, {0, job.seqlen_q}, keys);
     }
   }
 
   __device__ void move_to_head(DqCursor& at) const {
-    at.row = first_row;
+    at.row = job.first_row;
     const Problem& p = params.problem;
-    const std::int64_t row = first_row + warp() / kDqWarpsN * kDqTilesM * 16;
+    const std::int64_t row = job.first_row + warp() / kDqWarpsN * kDqTilesM * 16;
     const std::int64_t column = warp() % kDqWarpsN * kDqTilesN * 16;
     if constexpr (kConfig.is_direct) {
       at.target = reinterpret_cast<unsigned char*>(rows_of(params.dq, job.q, row + quad_row(0, lane), head_q(at.head)) +
@@ -386,9 +404,9 @@ struct BackwardKernel {
 
   __device__ void advance(DqCursor& at) const {
     at.row += kM;
-    if (at.row < end_row) {
+    if (at.row < job.end_row) {
       at.target += kM * dq_row_bytes();
-    } else if (++at.head < group) {
+    } else if (++at.head < job.group) {
       move_to_head(at);
     }
   }
@@ -412,11 +430,11 @@ struct BackwardKernel {
       }
     };
     if constexpr (kConfig.is_direct) {
-      const int keys = min(seqlen_k - key_begin, kN);
+      const int keys = min(job.seqlen_k - job.key_begin, kN);
 #pragma unroll 2
       for (int key = 0; key < keys; key += 16) multiply_keys(key);
     } else {
-#pragma unroll
+#pragma unroll kUnr
       for (int key = 0; key < kN; key += 16) multiply_keys(key);
     }
     if constexpr (kConfig.is_direct) {
@@ -447,7 +465,7 @@ struct BackwardKernel {
 
   __device__ void write_dq_acc(const DqCursor& at, const Accumulator (&dq)[kDqTilesM][kDqTilesN], int tile_row,
                                int tile_column) {
-    const int rows = seqlen_q - at.row - tile_row;
+    const int rows = job.seqlen_q - at.row - tile_row;
     const int columns = hdim_q() - tile_column;
     const auto write = [&](auto&& is_row, auto&& is_column, auto&& put) {
 #pragma unroll
@@ -496,29 +514,17 @@ struct BackwardKernel {
   /// dk and dv of the job's first tile, and what it adds to dq: in deterministic mode to what the split holds, or over
   /// it.
   __device__ void run() {
-    seqlen_q = static_cast<int>(job.q.logical);
-    seqlen_k = static_cast<int>(job.k.logical);
-    key_begin = static_cast<int>(job.tiles.begin * kN);
-    if constexpr (kConfig.is_direct) {
-      first_row = 0;
-      end_row = static_cast<int>(job.q.physical);
-    } else {
-      const std::int64_t key_end = min(seqlen_k, key_begin + kN);
-      const IndexRange rows = rows_seeing(params.problem.mask, seqlen_q, seqlen_k, {key_begin, key_end});
-      first_row = static_cast<int>(rows.begin / kM * kM);
-      end_row = static_cast<int>(rows.end);
-    }
     if constexpr (kConfig.has_features) store_random_values();
-    Accumulator dk[kTilesQ] = {};
-    Accumulator dv[kTilesV] = {};
+    Accumulator dk[kKeyTiles][kTilesQ] = {};
+    Accumulator dv[kKeyTiles][kTilesV] = {};
     load_keys();
-    const int steps = first_row < end_row ? (end_row - first_row + kM - 1) / kM * group : 0;
+    const int steps = job.first_row < job.end_row ? (job.end_row - job.first_row + kM - 1) / kM * job.group : 0;
     Cursor next{};
     DqCursor dq{};
     if (steps > 0) {
       move_to_head(next);
       move_to_head(dq);
-      load_step(next, 0, seqlen_q - next.row);
+      load_step(next, 0, job.seqlen_q - next.row);
       if constexpr (kConfig.is_direct) compute_d(next, 0);
       advance(next);
     }
@@ -526,7 +532,7 @@ struct BackwardKernel {
       const int stage = index & 1;
       wait_for_copies();
       __syncthreads();
-      if (index + 1 < steps) load_step(next, stage ^ 1, seqlen_q - next.row);
+      if (index + 1 < steps) load_step(next, stage ^ 1, job.seqlen_q - next.row);
       if (index > 0) {
         finish_dq(dq, stage ^ 1);
         advance(dq);
@@ -551,61 +557,73 @@ struct BackwardKernel {
 
   /// One query tile: its part of dk and dv, and its dS for dq.
   template <bool kIsMasked>
-  __device__ void step(int row, int head, int stage, Accumulator (&dk)[kTilesQ], Accumulator (&dv)[kTilesV]) {
-    Operand p[kScoredTiles], ds[kScoredTiles];
+  __device__ void step(int row, int head, int stage, Accumulator (&dk)[kKeyTiles][kTilesQ],
+                       Accumulator (&dv)[kKeyTiles][kTilesV]) {
+    Operand p[kKeyTiles][kScoredTiles], ds[kKeyTiles][kScoredTiles];
     score<kIsMasked>(row, head, stage, p, ds);
-    std::uint16_t* ds_tile = shared.ds[stage] + warp_keys() * kPitchS;
-    if constexpr (kSplit == 1) {
-#pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) store_operand(ds_tile + store_offset(kPitchS, lane) + i * 16, kPitchS, ds[i]);
-      accumulate(dk, dv, stage, [&](int tile, bool is_dv) { return is_dv ? p[tile] : ds[tile]; });
-    } else {
-      std::uint16_t* p_tile = shared.p + warp_keys() * kPitchS;
-#pragma unroll
-      for (int i = 0; i < kScoredTiles; ++i) {
-        const int at = store_offset(kPitchS, lane) + (half() * kScoredTiles + i) * 16;
-        store_operand(ds_tile + at, kPitchS, ds[i]);
-        store_operand(p_tile + at, kPitchS, p[i]);
-      }
-      __syncthreads();
-      accumulate(dk, dv, stage, [&](int tile, bool is_dv) {
-        return load_left((is_dv ? p_tile : ds_tile) + left_offset(kPitchS, lane) + tile * 16);
-      });
+    const int own = half() * kScoredTiles * 16;
+    store_operands(shared.ds[stage], own, ds);
+    if constexpr (kSplit > 1) store_operands(shared.p, own, p);
+    const std::uint16_t* dout = shared.dout[stage] + half() * kTilesV * 16 + right_offset(kPitchV, lane);
+    const std::uint16_t* q = shared.q[stage] + half() * kTilesQ * 16 + right_offset(kPitchQ, lane);
+    accumulate<kTilesV, kPitchV>(dv, p, dout + own * kPitchV);
+    accumulate<kTilesQ, kPitchQ>(dk, ds, q + own * kPitchQ);
+    if constexpr (kSplit > 1) {
+      const int others = kScoredTiles * 16 - own;
+      sync_warps(warp() / kSplit, kSplit);
+      load_operands(shared.p, others, p);
+      accumulate<kTilesV, kPitchV>(dv, p, dout + others * kPitchV);
+      load_operands(shared.ds[stage], others, ds);
+      accumulate<kTilesQ, kPitchQ>(dk, ds, q + others * kPitchQ);
     }
   }
 
-  /// dv += P^T dO, then dk += dS^T Q; this warp's columns. `left(tile, is_dv)` is P^T or dS^T of 16 rows.
-  template <class Left>
-  __device__ void accumulate(Accumulator (&dk)[kTilesQ], Accumulator (&dv)[kTilesV], int stage, Left&& left) {
-    const std::uint16_t* dout = shared.dout[stage] + half() * kTilesV * 16 + right_offset(kPitchV, lane);
-    const std::uint16_t* q = shared.q[stage] + half() * kTilesQ * 16 + right_offset(kPitchQ, lane);
+  /// This warp's keys and the rows from `row` on, in a tile of shared memory with keys as rows.
+  __device__ void store_operands(std::uint16_t* tile, int row, const Operand (&from)[kKeyTiles][kScoredTiles]) const {
+    std::uint16_t* to = tile + warp_keys() * kPitchS + row + store_offset(kPitchS, lane);
 #pragma unroll
-    for (int i = 0; i < kRowTiles; ++i) {
-      const Operand p = left(i, true);
+    for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
-      for (int n = 0; n < kTilesV; ++n) multiply<kType>(dv[n], p, load_right(dout + i * 16 * kPitchV + n * 16));
+      for (int i = 0; i < kScoredTiles; ++i) store_operand(to + m * 16 * kPitchS + i * 16, kPitchS, from[m][i]);
     }
+  }
+  __device__ void load_operands(const std::uint16_t* tile, int row, Operand (&to)[kKeyTiles][kScoredTiles]) const {
+    const std::uint16_t* from = tile + warp_keys() * kPitchS + row + left_offset(kPitchS, lane);
 #pragma unroll
-    for (int i = 0; i < kRowTiles; ++i) {
-      const Operand ds = left(i, false);
+    for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
-      for (int n = 0; n < kTilesQ; ++n) multiply<kType>(dk[n], ds, load_right(q + i * 16 * kPitchQ + n * 16));
+      for (int i = 0; i < kScoredTiles; ++i) to[m][i] = load_left(from + m * 16 * kPitchS + i * 16);
+    }
+  }
+
+  /// sums[m][n] += left[m][i] * rows_i, summed over i; rows come with this lane's offset.
+  template <int kTiles, int kPitch>
+  __device__ static void accumulate(Accumulator (&sums)[kKeyTiles][kTiles],
+                                    const Operand (&left)[kKeyTiles][kScoredTiles], const std::uint16_t* rows) {
+#pragma unroll
+    for (int i = 0; i < kScoredTiles; ++i) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        const Operand right = load_right(rows + i * 16 * kPitch + n * 16);
+#pragma unroll
+        for (int m = 0; m < kKeyTiles; ++m) multiply<kType>(sums[m][n], left[m][i], right);
+      }
     }
   }
 
   template <int kTiles>
-  __device__ void write_keys(const TensorRef& t, const Accumulator (&sums)[kTiles], int hdim, float scale) {
-    const int key = key_begin + warp_keys();
+  __device__ void write_keys(const TensorRef& t, const Accumulator (&sums)[kKeyTiles][kTiles], int hdim, float scale) {
     const int first_column = half() * kTiles * 16 + packed_column(lane);
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i) {
-      const int row = key + quad_row(i, lane);
-      std::uint16_t* target = rows_of(t, job.k, row, job.head_k) + first_column;
+    for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
-        const uint2 four = packed_quad<kType>(sums[n], i, scale, lane);
-        if (row < job.k.physical && first_column + n * 16 < hdim) {
-          store_packed(target + n * 16, four, is_aligned());
+      for (int i = 0; i < kQuads; ++i) {
+        const int row = job.key_begin + warp_keys() + m * 16 + quad_row(i, lane);
+        std::uint16_t* target = rows_of(t, job.k, row, job.head_k) + first_column;
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+          const uint2 four = packed_quad<kType>(sums[m][n], i, scale, lane);
+          if (row < job.k.physical && first_column + n * 16 < hdim) store_packed(target + n * 16, four, is_aligned());
         }
       }
     }

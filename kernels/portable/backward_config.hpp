@@ -8,23 +8,25 @@
 
 namespace fmhax::portable {
 
-/// A block owns kN keys of one key head and walks over query tiles of kM rows. hdim_split neighbouring warps share 16
-/// keys: with 1 the probabilities never leave the registers; with 2 each warp scores half of the rows, exchanges them
-/// through shared memory and keeps half of the columns of dk and dv, which is what large head dimensions need.
+/// A block owns kN keys of one key head and walks over query tiles of kM rows. hdim_split neighbouring warps share
+/// 16 * key_tiles keys: with 1 the probabilities never leave the registers; with 2 each warp scores half of the rows,
+/// gets the others' probabilities through shared memory and keeps half of the columns of dk and dv. That halves the
+/// registers that a key takes, for large head dimensions or for more keys a warp, which spare reads of shared memory.
 struct BackwardConfig {
   DataType dtype = DataType::bf16;
   int hdim_q = 128;  ///< rounded up
   int hdim_v = 128;
   int kM = 64;
   int warps = 8;
+  int key_tiles = 1;
   int hdim_split = 1;
   int dq_warps_m = 2;         ///< warps along the rows of the dq tile; the others share its columns
   bool is_direct = false;     ///< all keys fit the tile: dq is complete in the block, d is computed on the way
   bool has_features = false;  ///< bias, ALiBi, soft-cap, dropout; rows that aren't aligned
 
-  static constexpr int kJobBytes = 128;  ///< what else a block shares
+  static constexpr int kJobBytes = 256;  ///< what else a block shares
 
-  FMHAX_HOST_DEVICE constexpr int kN() const { return 16 * warps / hdim_split; }
+  FMHAX_HOST_DEVICE constexpr int kN() const { return 16 * key_tiles * warps / hdim_split; }
   FMHAX_HOST_DEVICE constexpr int threads() const { return 32 * warps; }
   // Rows of shared memory are padded by 16 bytes: eight successive rows begin in different banks.
   FMHAX_HOST_DEVICE constexpr int pitch_q() const { return hdim_q + 8; }
@@ -51,14 +53,10 @@ FMHAX_HOST_DEVICE constexpr BackwardConfig backward_config(DataType dtype, int h
   config.is_direct = is_direct;
   config.has_features = has_features;
   const int widest = hdim_q > hdim_v ? hdim_q : hdim_v;
-  if (widest > 128) {
-    config.hdim_split = 2;
-  } else if (widest == 128) {
-    config.kM = has_features ? 32 : 64;  // features need registers of their own
-  } else {
-    config.dq_warps_m = 4;
-    config.kM = hdim_q == 64 && !is_direct && !has_features ? 128 : 64;
-  }
+  config.hdim_split = widest > 32 ? 2 : 1;
+  config.key_tiles = widest > 32 && widest <= 128 ? 2 : 1;
+  if (widest < 128) config.dq_warps_m = 4;
+  if (widest == 64 && !is_direct && !has_features) config.kM = 128;
   return config;
 }
 

@@ -115,11 +115,35 @@ class JobFinder {
     job.k = sequence_range(p_, params_.lengths, SequenceSide::k, job.sequence);
     job.tiles = {of_sequence, of_sequence + 1};
     job.split = 0;
-    if (kConfig.is_direct || !p_.is_deterministic) return;
-    const std::int32_t nsplits = params_.nsplits[p_.is_group_mode ? job.sequence : 0];
-    job.split = of_sequence;
-    job.tiles = split_range(key_tiles(kConfig.kN(), job.k.physical), nsplits, of_sequence);
+    if (!kConfig.is_direct && p_.is_deterministic) {
+      const std::int32_t nsplits = params_.nsplits[p_.is_group_mode ? job.sequence : 0];
+      job.split = of_sequence;
+      job.tiles = split_range(key_tiles(kConfig.kN(), job.k.physical), nsplits, of_sequence);
+    }
+    job.group = static_cast<int>(p_.nhead_q / p_.nhead_k);
+    job.seqlen_q = static_cast<int>(job.q.logical);
+    job.seqlen_k = static_cast<int>(job.k.logical);
+    begin_tile(job);
   }
+
+ public:
+  /// Of the tiles that are left of the job, the first.
+  __device__ void begin_tile(TileJob& job) const {
+    constexpr int kM = kConfig.kM;
+    const std::int64_t key_begin = job.tiles.begin * kConfig.kN();
+    job.key_begin = static_cast<int>(key_begin);
+    job.first_row = 0;
+    job.end_row = static_cast<int>(job.q.physical);
+    if constexpr (!kConfig.is_direct) {
+      const std::int64_t key_end = key_begin + kConfig.kN();
+      const IndexRange rows = rows_seeing(p_.mask, job.q.logical, job.k.logical,
+                                          {key_begin, key_end < job.k.logical ? key_end : job.k.logical});
+      job.first_row = static_cast<int>(rows.begin / kM * kM);
+      job.end_row = static_cast<int>(rows.end);
+    }
+  }
+
+ private:
 
   const KernelParams& params_;
   const BackwardArguments& arguments_;
@@ -150,10 +174,13 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
     kernel.run();
     __syncthreads();
     if (threadIdx.x != 0) continue;
-    job.adds = true;
-    if (++job.tiles.begin < job.tiles.end) continue;
-    job.index += gridDim.x;
-    if (job.index < jobs.count()) jobs.find(job);
+    if (++job.tiles.begin < job.tiles.end) {
+      job.adds = true;
+      jobs.begin_tile(job);
+    } else {
+      job.index += gridDim.x;
+      if (job.index < jobs.count()) jobs.find(job);
+    }
   }
   clear_tail<Instance>(params);
 }

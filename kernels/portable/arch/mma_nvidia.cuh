@@ -198,6 +198,11 @@ __device__ inline void copy4_async(void* shared, const void* global, bool is_val
                "r"(is_valid ? 4 : 0)
                : "memory");
 }
+/// A barrier among the `warps` neighbouring warps of group `group` alone; at most 15 groups.
+__device__ inline void sync_warps(int group, int warps) {
+  asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(warps * kLanes) : "memory");
+}
+
 /// Waits for all of this thread's copies.
 __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
