@@ -25,9 +25,17 @@ void load(const KernelLaunch& launch) {
 }  // namespace
 
 void load_kernels(const KernelEntry& entry, const DeviceTraits& traits, const KernelParams& params) {
-  for (const KernelRole role : kKernelRoles) {
-    KernelLaunch launch;
-    if (entry.form_launch(role, traits, params, launch) && launch.grid[0] > 0) load(launch);
+  // A provider may have one function for tensors whose rows begin at vectors and another for those that don't.
+  KernelParams unaligned = params;
+  for (TensorRef* tensor : {&unaligned.q, &unaligned.k, &unaligned.v, &unaligned.o, &unaligned.dout, &unaligned.dq,
+                            &unaligned.dk, &unaligned.dv}) {
+    tensor->stride_seqlen = 1;
+  }
+  for (const KernelParams& given : {params, unaligned}) {
+    for (const KernelRole role : kKernelRoles) {
+      KernelLaunch launch;
+      if (entry.form_launch(role, traits, given, launch) && launch.grid[0] > 0) load(launch);
+    }
   }
 }
 

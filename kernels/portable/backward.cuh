@@ -40,7 +40,6 @@ struct TileJob {
 /// `Instance` has a constexpr BackwardConfig kConfig.
 template <class Instance>
 struct BackwardKernel {
-  static constexpr int kUnr = UNR;
   static constexpr BackwardConfig kConfig = Instance::kConfig;
   static constexpr DataType kType = kConfig.dtype;
   static constexpr int kM = kConfig.kM;
@@ -102,12 +101,7 @@ struct BackwardKernel {
   const int thread, lane;
 
   __device__ BackwardKernel(const KernelParams& p, const BackwardArguments& a, Shared& s)
-      : params(p),
-        arguments(a),
-        shared(s),
-        job(s.job),
-        thread(static_cast<int>(threadIdx.x)),
-        lane(lane_id()) {}
+      : params(p), arguments(a), shared(s), job(s.job), thread(static_cast<int>(threadIdx.x)), lane(lane_id()) {}
 
   __device__ int warp() const { return thread / kLanes; }
   __device__ int warp_keys() const { return warp() / kSplit * 16 * kKeyTiles; }
@@ -179,25 +173,45 @@ struct BackwardKernel {
     }
   }
 
-  /// d of a query tile straight from dout and o, for direct kernels.
-  __device__ void compute_d(const Cursor& at, int stage) {
-    constexpr int kLanesPerRow = kThreads / kM < 8 ? kThreads / kM : 8;
-    static_assert(kThreads % kLanesPerRow == 0 && kThreads / kLanesPerRow >= kM);
-    const int local = thread / kLanesPerRow;
-    if (local >= kM) return;
-    const int row = at.row + local;
-    float sum = 0;
-    if (row < job.seqlen_q) {
-      sum = dot_rows<kType>(rows_of(params.dout, job.q, row, head_q(at.head)),
-                            rows_of(params.o, job.q, row, head_q(at.head)), hdim_v(), thread % kLanesPerRow,
-                            kLanesPerRow, is_aligned());
-    }
-    for (int offset = kLanesPerRow / 2; offset > 0; offset /= 2) sum += arch::shuffle_xor(sum, offset);
-    if (thread % kLanesPerRow == 0) {
-      if (params.problem.has_dlse && row < job.seqlen_q) {
-        sum -= static_cast<const float*>(params.dlse.data)[offset_of(params.dlse, job.q, row, head_q(at.head))];
+  // d of a query tile straight from dout and o, for direct kernels: kLanesPerRow threads take a row.
+  static constexpr int kLanesPerRow = kThreads / kM < 8 ? kThreads / kM : 8;
+  static_assert(!kConfig.is_direct || (kThreads % kLanesPerRow == 0 && kThreads / kLanesPerRow >= kM));
+  static constexpr int kRowChunks = (kConfig.hdim_v / 8 + kLanesPerRow - 1) / kLanesPerRow;
+  struct RowParts {
+    uint4 dout[kRowChunks], o[kRowChunks];
+    float dlse = 0;
+  };
+
+  /// Asks for what d of the tile is made of.
+  __device__ void load_row_parts(const Cursor& at, RowParts& parts) const {
+    const int row = at.row + thread / kLanesPerRow;
+    const bool is_row = thread / kLanesPerRow < kM && row < job.seqlen_q;
+    const std::int64_t head = head_q(at.head);
+    const std::uint16_t* dout = rows_of(params.dout, job.q, row, head);
+    const std::uint16_t* o = rows_of(params.o, job.q, row, head);
+#pragma unroll
+    for (int i = 0; i < kRowChunks; ++i) {
+      const int column = (thread % kLanesPerRow + i * kLanesPerRow) * 8;
+      parts.dout[i] = parts.o[i] = make_uint4(0, 0, 0, 0);
+      if (is_row && column < hdim_v()) {
+        parts.dout[i] = load_chunk(dout + column, is_aligned());
+        parts.o[i] = load_chunk(o + column, is_aligned());
       }
-      reinterpret_cast<float*>(shared.stats[stage])[local / 2 * 4 + local % 2 + 2] = sum;
+    }
+    parts.dlse = 0;
+    if (params.problem.has_dlse && is_row) {
+      parts.dlse = static_cast<const float*>(params.dlse.data)[offset_of(params.dlse, job.q, row, head)];
+    }
+  }
+
+  __device__ void finish_d(const RowParts& parts, int stage) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kRowChunks; ++i) sum += dot<kType>(parts.dout[i], parts.o[i]);
+    for (int offset = kLanesPerRow / 2; offset > 0; offset /= 2) sum += arch::shuffle_xor(sum, offset);
+    const int row = thread / kLanesPerRow;
+    if (row < kM && thread % kLanesPerRow == 0) {
+      reinterpret_cast<float*>(shared.stats[stage])[row / 2 * 4 + row % 2 + 2] = sum - parts.dlse;
     }
   }
 
@@ -209,6 +223,14 @@ struct BackwardKernel {
     const std::int64_t diagonal = row + mask_offset(mask, job.seqlen_q, job.seqlen_k);
     if (mask.window_right >= 0 && job.key_begin + kN - 1 > diagonal + mask.window_right) return true;
     return mask.window_left >= 0 && job.key_begin < diagonal + kM - 1 - mask.window_left;
+  }
+
+  /// Whether some row of a masked step sees some of this warp's keys.
+  __device__ bool takes_part(int row) const {
+    const Band band = visible_band();
+    const int first_key = job.key_begin + warp_keys();
+    const int last_key = first_key + 16 * kKeyTiles - 1;
+    return first_key < job.seqlen_k && first_key <= row + kM - 1 + band.high && last_key >= row + band.low;
   }
 
   /// S^T and dP^T of this warp's keys; P^T and dS^T as operands.
@@ -334,7 +356,8 @@ struct BackwardKernel {
   }
 
   /// s becomes P as dropout leaves it, dp becomes dS on its way to dq and dk.
-  __device__ void finish_with_features(int first, int head, const float4* stats, Accumulator (&s)[kKeyTiles][kScoredTiles],
+  __device__ void finish_with_features(int first, int head, const float4* stats,
+                                       Accumulator (&s)[kKeyTiles][kScoredTiles],
                                        Accumulator (&dp)[kKeyTiles][kScoredTiles]) const {
     const LogitFeatures logits = logit_features(params, job.sequence, head_q(head), job.q, job.k);
     const DropoutFeatures dropout = dropout_features(params, job.sequence, head_q(head));
@@ -346,7 +369,8 @@ struct BackwardKernel {
       for (int i = 0; i < kScoredTiles; ++i) {
         float factors[1][Accumulator::kRows * Accumulator::kColumns];
         if (dropout.is_on) {
-          dropout_factors<true>(dropout, [&](int) { return make_int2(first + i * 16, first_key); }, factors);
+          dropout_factors<true>(
+              dropout, [&](int) { return make_int2(first + i * 16, first_key); }, factors);
         }
 #pragma unroll
         for (int c = 0; c < Accumulator::kColumns; ++c) {
@@ -430,11 +454,12 @@ struct BackwardKernel {
       }
     };
     if constexpr (kConfig.is_direct) {
-      const int keys = min(job.seqlen_k - job.key_begin, kN);
+      const Band band = visible_band();
+      const int end = min(min(job.seqlen_k, kN), at.row + kM + band.high);
 #pragma unroll 2
-      for (int key = 0; key < keys; key += 16) multiply_keys(key);
+      for (int key = max(at.row + band.low, 0) / 16 * 16; key < end; key += 16) multiply_keys(key);
     } else {
-#pragma unroll kUnr
+#pragma unroll 4
       for (int key = 0; key < kN; key += 16) multiply_keys(key);
     }
     if constexpr (kConfig.is_direct) {
@@ -525,14 +550,22 @@ struct BackwardKernel {
       move_to_head(next);
       move_to_head(dq);
       load_step(next, 0, job.seqlen_q - next.row);
-      if constexpr (kConfig.is_direct) compute_d(next, 0);
+      if constexpr (kConfig.is_direct) {
+        RowParts parts;
+        load_row_parts(next, parts);
+        finish_d(parts, 0);
+      }
       advance(next);
     }
     for (int index = 0; index < steps; ++index) {
       const int stage = index & 1;
       wait_for_copies();
       __syncthreads();
-      if (index + 1 < steps) load_step(next, stage ^ 1, job.seqlen_q - next.row);
+      [[maybe_unused]] RowParts parts;
+      if (index + 1 < steps) {
+        load_step(next, stage ^ 1, job.seqlen_q - next.row);
+        if constexpr (kConfig.is_direct) load_row_parts(next, parts);
+      }
       if (index > 0) {
         finish_dq(dq, stage ^ 1);
         advance(dq);
@@ -544,7 +577,7 @@ struct BackwardKernel {
         step<false>(dq.row, dq.head, stage, dk, dv);
       }
       if (index + 1 < steps) {
-        if constexpr (kConfig.is_direct) compute_d(next, stage ^ 1);
+        if constexpr (kConfig.is_direct) finish_d(parts, stage ^ 1);
         advance(next);
       }
     }
@@ -559,9 +592,10 @@ struct BackwardKernel {
   template <bool kIsMasked>
   __device__ void step(int row, int head, int stage, Accumulator (&dk)[kKeyTiles][kTilesQ],
                        Accumulator (&dv)[kKeyTiles][kTilesV]) {
-    Operand p[kKeyTiles][kScoredTiles], ds[kKeyTiles][kScoredTiles];
-    score<kIsMasked>(row, head, stage, p, ds);
+    Operand p[kKeyTiles][kScoredTiles] = {}, ds[kKeyTiles][kScoredTiles] = {};
     const int own = half() * kScoredTiles * 16;
+    if (kIsMasked && !takes_part(row)) return store_operands(shared.ds[stage], own, ds);
+    score<kIsMasked>(row, head, stage, p, ds);
     store_operands(shared.ds[stage], own, ds);
     if constexpr (kSplit > 1) store_operands(shared.p, own, p);
     const std::uint16_t* dout = shared.dout[stage] + half() * kTilesV * 16 + right_offset(kPitchV, lane);

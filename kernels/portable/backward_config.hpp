@@ -21,12 +21,20 @@ struct BackwardConfig {
   int key_tiles = 1;
   int hdim_split = 1;
   int dq_warps_m = 2;         ///< warps along the rows of the dq tile; the others share its columns
+  int blocks = 1;             ///< that share a multiprocessor
   bool is_direct = false;     ///< all keys fit the tile: dq is complete in the block, d is computed on the way
   bool has_features = false;  ///< bias, ALiBi, soft-cap, dropout; rows that aren't aligned
 
   static constexpr int kJobBytes = 256;  ///< what else a block shares
 
   FMHAX_HOST_DEVICE constexpr int kN() const { return 16 * key_tiles * warps / hdim_split; }
+  /// The warps share each of their products evenly.
+  constexpr bool is_consistent() const {
+    const int dq_warps_n = warps / dq_warps_m;
+    return warps % hdim_split == 0 && dq_warps_m * dq_warps_n == warps && kM % (16 * dq_warps_m) == 0 &&
+           hdim_q % (16 * dq_warps_n) == 0 && kM % (16 * hdim_split) == 0 && hdim_q % (16 * hdim_split) == 0 &&
+           hdim_v % (16 * hdim_split) == 0 && (kM % threads() == 0 || threads() % kM == 0);
+  }
   FMHAX_HOST_DEVICE constexpr int threads() const { return 32 * warps; }
   // Rows of shared memory are padded by 16 bytes: eight successive rows begin in different banks.
   FMHAX_HOST_DEVICE constexpr int pitch_q() const { return hdim_q + 8; }
@@ -53,10 +61,27 @@ FMHAX_HOST_DEVICE constexpr BackwardConfig backward_config(DataType dtype, int h
   config.is_direct = is_direct;
   config.has_features = has_features;
   const int widest = hdim_q > hdim_v ? hdim_q : hdim_v;
-  config.hdim_split = widest > 32 ? 2 : 1;
-  config.key_tiles = widest > 32 && widest <= 128 ? 2 : 1;
-  if (widest < 128) config.dq_warps_m = 4;
-  if (widest == 64 && !is_direct && !has_features) config.kM = 128;
+  config.key_tiles = widest <= 128 ? 2 : 1;
+  config.hdim_split = 2;
+  if (is_direct && widest <= 32) {
+    config.warps = 4;
+    config.hdim_split = 1;
+    config.kM = 32;
+  } else if (is_direct && widest <= 64) {
+    // Two blocks on a multiprocessor: short sequences wait for memory more than for anything else.
+    config.kM = 32;
+    if (dtype == DataType::fp16) {
+      config.warps = 4;
+      config.hdim_split = 1;
+    } else {
+      config.blocks = 2;
+    }
+  } else if (widest == 128) {
+    if (is_direct || has_features) config.kM = 32;
+  } else if (widest < 128) {
+    config.dq_warps_m = 4;
+    if (hdim_q >= 64 && widest == 64 && !has_features) config.kM = 128;
+  }
   return config;
 }
 

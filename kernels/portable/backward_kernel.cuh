@@ -8,21 +8,28 @@
 
 namespace fmhax::portable {
 
-/// One block's share of filling rows [rows.begin, rows.end) of a 16-bit tensor, all heads.
+/// Part `index` of `count`.
+struct Part {
+  std::int64_t index;
+  std::int64_t count;
+};
+
+/// A part of rows [rows.begin, rows.end) of a 16-bit tensor, all heads, filled by the threads of a block.
 template <int kThreads>
 __device__ inline void fill_rows(const TensorRef& t, std::int64_t batch, IndexRange rows, std::int64_t heads,
-                                 std::int64_t hdim, std::uint16_t bits) {
-  const std::int64_t fours = hdim / 4;
-  const std::int64_t count = rows.empty() ? 0 : (rows.end - rows.begin) * heads * fours;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) {
-    const std::int64_t row = i / (heads * fours);
-    const std::int64_t head = i / fours - row * heads;
-    auto* to = static_cast<std::uint16_t*>(t.data) + row_offset(t, batch, rows.begin + row, head) + i % fours * 4;
-    if (reinterpret_cast<std::uintptr_t>(to) % sizeof(uint2) == 0) {
-      *reinterpret_cast<uint2*>(to) = make_uint2(twice(bits), twice(bits));
-    } else {
-      for (int e = 0; e < 4; ++e) to[e] = bits;
+                                 std::int64_t hdim, std::uint16_t bits, Part part) {
+  const auto chunks = static_cast<unsigned>(hdim / kVector);
+  const auto row_chunks = static_cast<unsigned>(heads) * chunks;
+  const uint4 vector = make_uint4(twice(bits), twice(bits), twice(bits), twice(bits));
+  for (std::int64_t row = rows.begin + part.index; row < rows.end; row += part.count) {
+    for (unsigned i = threadIdx.x; i < row_chunks; i += kThreads) {
+      const unsigned head = i / chunks;
+      auto* to = static_cast<std::uint16_t*>(t.data) + row_offset(t, batch, row, head) + (i - head * chunks) * kVector;
+      if (reinterpret_cast<std::uintptr_t>(to) % sizeof(vector) == 0) {
+        *reinterpret_cast<uint4*>(to) = vector;
+      } else {
+        for (int e = 0; e < kVector; ++e) to[e] = bits;
+      }
     }
   }
 }
@@ -32,31 +39,32 @@ template <class Instance>
 __device__ inline void fill_with_nan(const KernelParams& params) {
   constexpr BackwardConfig kConfig = Instance::kConfig;
   constexpr std::uint16_t kNan = kConfig.dtype == DataType::bf16 ? 0x7fc0 : 0x7e00;
+  constexpr int kThreads = kConfig.threads();
   const Problem& p = params.problem;
+  const Part part{blockIdx.x, gridDim.x};
   for (std::int64_t batch = 0; batch < (p.is_group_mode ? 1 : p.batch); ++batch) {
     const IndexRange rows_of_k{0, p.is_group_mode ? p.total_k : p.max_seqlen_k};
-    fill_rows<kConfig.threads()>(params.dk, batch, rows_of_k, p.nhead_k, p.hdim_q, kNan);
-    fill_rows<kConfig.threads()>(params.dv, batch, rows_of_k, p.nhead_k, p.hdim_v, kNan);
+    fill_rows<kThreads>(params.dk, batch, rows_of_k, p.nhead_k, p.hdim_q, kNan, part);
+    fill_rows<kThreads>(params.dv, batch, rows_of_k, p.nhead_k, p.hdim_v, kNan, part);
     if constexpr (kConfig.is_direct) {
       const IndexRange rows_of_q{0, p.is_group_mode ? p.total_q : p.max_seqlen_q};
-      fill_rows<kConfig.threads()>(params.dq, batch, rows_of_q, p.nhead_q, p.hdim_q, kNan);
+      fill_rows<kThreads>(params.dq, batch, rows_of_q, p.nhead_q, p.hdim_q, kNan, part);
     }
   }
 }
 
-/// Rows behind the last sequence get zero gradients.
+/// Rows behind the last sequence get zero gradients: a part of them. Each job does its part, so that these stores go
+/// on beside the other blocks' arithmetic.
 template <class Instance>
-__device__ inline void clear_tail(const KernelParams& params) {
-  constexpr BackwardConfig kConfig = Instance::kConfig;
+__device__ inline void clear_tail(const KernelParams& params, Part part) {
+  constexpr int kThreads = Instance::kConfig.threads();
   const Problem& p = params.problem;
   if (!p.is_group_mode) return;
+  const IndexRange rows_of_q{packed_rows(p, params.lengths, SequenceSide::q), p.total_q};
   const IndexRange rows_of_k{packed_rows(p, params.lengths, SequenceSide::k), p.total_k};
-  fill_rows<kConfig.threads()>(params.dk, 0, rows_of_k, p.nhead_k, p.hdim_q, 0);
-  fill_rows<kConfig.threads()>(params.dv, 0, rows_of_k, p.nhead_k, p.hdim_v, 0);
-  if constexpr (kConfig.is_direct) {
-    const IndexRange rows_of_q{packed_rows(p, params.lengths, SequenceSide::q), p.total_q};
-    fill_rows<kConfig.threads()>(params.dq, 0, rows_of_q, p.nhead_q, p.hdim_q, 0);
-  }
+  fill_rows<kThreads>(params.dq, 0, rows_of_q, p.nhead_q, p.hdim_q, 0, part);
+  fill_rows<kThreads>(params.dk, 0, rows_of_k, p.nhead_k, p.hdim_q, 0, part);
+  fill_rows<kThreads>(params.dv, 0, rows_of_k, p.nhead_k, p.hdim_v, 0, part);
 }
 
 /// A direct kernel's blocks check the lengths for themselves; block 0 reports.
@@ -144,14 +152,13 @@ class JobFinder {
   }
 
  private:
-
   const KernelParams& params_;
   const BackwardArguments& arguments_;
   const Problem& p_;
 };
 
 template <class Instance>
-__global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
+__global__ void __launch_bounds__(Instance::kConfig.threads(), Instance::kConfig.blocks)
     backward_kernel(const FMHAX_KERNEL_PARAMETER KernelParams params,
                     const FMHAX_KERNEL_PARAMETER BackwardArguments arguments) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
@@ -171,6 +178,7 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
   while (true) {
     __syncthreads();
     if (job.index >= jobs.count()) break;
+    if (!job.adds) clear_tail<Instance>(params, {job.index, jobs.count()});
     kernel.run();
     __syncthreads();
     if (threadIdx.x != 0) continue;
@@ -182,7 +190,7 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
       if (job.index < jobs.count()) jobs.find(job);
     }
   }
-  clear_tail<Instance>(params);
+  if (jobs.count() == 0) clear_tail<Instance>(params, {blockIdx.x, gridDim.x});
 }
 
 }  // namespace fmhax::portable

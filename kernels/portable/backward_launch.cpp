@@ -37,13 +37,16 @@ WorkspaceSpec workspace_spec(const BackwardConfig& config, const Problem& p) {
   return spec;
 }
 
-std::int64_t heads_together(const Problem& p) {
+std::int64_t heads_together(const Problem& p, std::int64_t jobs_per_head, const DeviceTraits& traits) {
   if (p.mask.is_none()) return 1;
   constexpr std::int64_t kCacheBytes = 32 << 20;
+  constexpr std::int64_t kJobsPerMultiprocessor = 4;
   const std::int64_t group = p.nhead_q / p.nhead_k;
   const std::int64_t row_bytes = group * (2 * (p.hdim_q + p.hdim_v) + 4 * p.hdim_q);
   const std::int64_t fits = kCacheBytes / std::max<std::int64_t>(row_bytes * p.max_seqlen_q, 1);
-  return std::clamp<std::int64_t>(fits, 1, std::max<std::int64_t>(p.batch * p.nhead_k, 1));
+  const std::int64_t evens_out =
+      ceil_div(kJobsPerMultiprocessor * traits.multiprocessors, std::max<std::int64_t>(jobs_per_head, 1));
+  return std::clamp<std::int64_t>(std::max(fits, evens_out), 1, std::max<std::int64_t>(p.batch * p.nhead_k, 1));
 }
 
 bool form_backward(bool is_direct, const BackwardFunctions& functions, int hdim_q, int hdim_v,
@@ -78,10 +81,10 @@ bool form_backward(bool is_direct, const BackwardFunctions& functions, int hdim_
   } else {
     arguments.jobs_per_head = sequence_jobs(spec, p, p.max_seqlen_k);
     arguments.jobs = arguments.jobs_per_head * p.batch * p.nhead_k;
-    arguments.heads_together = heads_together(p);
+    arguments.heads_together = heads_together(p, arguments.jobs_per_head, traits);
   }
   // Rows of no sequence are cleared by whatever blocks there are, so there is one at least.
-  const std::int64_t rows = rows_k(p) + (is_direct ? rows_q(p) : 0);
+  const std::int64_t rows = rows_k(p) + (is_direct || p.is_group_mode ? rows_q(p) : 0);
   const std::int64_t blocks = rows == 0 ? 0 : std::clamp<std::int64_t>(arguments.jobs, 1, most);
 
   set_launch(launch, functions.function[is_direct ? 1 : 0][has_features ? 1 : 0], static_cast<std::uint32_t>(blocks),

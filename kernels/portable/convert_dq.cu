@@ -70,7 +70,7 @@ __device__ Source source_of(const KernelParams& params, const Tile& tile, std::i
   const Problem& p = params.problem;
   if (row >= (p.is_group_mode ? p.total_q : p.max_seqlen_q)) return {};
   if (is_refused) return {Kind::nan};
-  if (p.is_group_mode && row >= packed_rows(p, params.lengths, SequenceSide::q)) return {Kind::zero};
+  if (p.is_group_mode && row >= packed_rows(p, params.lengths, SequenceSide::q)) return {};  // dq_dk_dv clears them
   const std::int64_t sequence =
       p.is_group_mode
           ? tile.first_sequence + find_sequence(params.lengths.seqstart_q + tile.first_sequence, tile.sequences, row)

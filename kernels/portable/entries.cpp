@@ -11,6 +11,9 @@ struct Row {
   // Kernels with features need no more of anything that is asked for here than those without.
   static constexpr BackwardConfig kConfig = backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, false);
 
+  static_assert(kConfig.is_consistent() && backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, true).is_consistent());
+  static_assert(kConfig.kN() == backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, true).kN());
+
   static const char* unsupported_reason(const Problem& p, const DeviceTraits& traits) {
     return portable::unsupported_reason(kConfig, p, traits);
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "elements.cuh"
 #include "mma.cuh"
 
 namespace fmhax::portable {
@@ -52,26 +53,9 @@ struct TileCopy {
   }
 };
 
-/// This lane's part of the dot product of two rows.
-template <DataType kType>
-__device__ inline float dot_rows(const std::uint16_t* a, const std::uint16_t* b, int hdim, int lane, int lanes,
-                                 bool is_aligned) {
-  float sum = 0;
-  for (int column = lane * 8; column < hdim; column += lanes * 8) {
-    std::uint16_t x[8], y[8];
-    if (is_aligned) {
-      *reinterpret_cast<uint4*>(x) = *reinterpret_cast<const uint4*>(a + column);
-      *reinterpret_cast<uint4*>(y) = *reinterpret_cast<const uint4*>(b + column);
-    } else {
-      for (int e = 0; e < 8; ++e) {
-        x[e] = a[column + e];
-        y[e] = b[column + e];
-      }
-    }
-#pragma unroll
-    for (int e = 0; e < 8; ++e) sum += to_float<kType>(x[e]) * to_float<kType>(y[e]);
-  }
-  return sum;
+/// Eight elements of a row.
+__device__ inline uint4 load_chunk(const std::uint16_t* from, bool is_aligned) {
+  return is_aligned ? *reinterpret_cast<const uint4*>(from) : load_vector<false>(from);
 }
 
 /// Four elements of a row.
