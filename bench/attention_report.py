@@ -142,7 +142,7 @@ def markdown(document: dict, images: list[str], logs: list[tuple[str, str]]) -> 
              f"Backward alone, {document['rows'][0]['dtype'] if document['rows'] else 'bf16'}; medians of {document['samples']} between device events, the "
              "sides taking turns on the same tensors, inputs rotated. FLOPs are 2.5 times the forward's 4 · batch · nhead · "
              "seqlen² · hdim, half that with a causal mask, the visible pairs for windows. Ratios are fmhax's time over "
-             "the other's (eager over eager, graph over captured). Host times are µs of one call from Python. Errors are "
+             "the other's (eager over eager, graph over captured). Host times are µs of one of a dozen calls in a row from Python. Errors are "
              "‖g − ref‖ / ‖ref‖ against fp64, the worst of dq, dk, dv.", "", "## In short", ""]
     lines += [f"- {line}" for line in summary(document)]
     titles = {"dense": "Dense: 16 384 tokens, 2 048 columns", "shapes": "More shapes",
