@@ -1,6 +1,7 @@
 #include "enqueue.hpp"
 
 #include <array>
+#include <optional>
 
 #include "call_check.hpp"
 #include "hip_calls.hpp"
@@ -96,30 +97,33 @@ StagingLease take_staging(const ExecutorState& state, const CallArguments& argum
   return lease;
 }
 
-void enqueue_call(const ExecutorState& state, CallArguments arguments, CallPart part, hipStream_t stream) {
+void enqueue_call(const ExecutorState& state, const CallArguments& given, CallPart part, hipStream_t stream) {
   const DeviceGuard guard(check_stream(state, stream), state.traits.device);
   const Capture capture = capture_of(stream);
   const MetadataPath path = state.metadata_path(capture.active);
 
-  const bool allocates = part == CallPart::all && arguments.workspace == nullptr && state.workspace_bytes > 0 &&
+  const bool allocates = part == CallPart::all && given.workspace == nullptr && state.workspace_bytes > 0 &&
                          state.options.workspace_alloc != nullptr;
   CallUse use{.kernels = part != CallPart::preparation};
   if (!allocates) use.workspace_bytes = part == CallPart::kernels ? state.metadata_bytes : state.workspace_bytes;
-  check_call(state, arguments, use);
+  check_call(state, given, use);
 
+  std::optional<CallArguments> completed;
   bool zeroed_by_allocator = false;
   if (allocates) {
     zeroed_by_allocator = state.spec.needs_zero_dq_acc && !capture.active;
-    arguments.workspace =
+    completed = given;
+    completed->workspace =
         state.options.workspace_alloc(static_cast<std::size_t>(state.workspace_bytes), zeroed_by_allocator);
-    arguments.workspace_bytes = state.workspace_bytes;
+    completed->workspace_bytes = state.workspace_bytes;
     use.workspace_bytes = state.workspace_bytes;
-    if (arguments.workspace == nullptr) {
+    if (completed->workspace == nullptr) {
       throw Error(ErrorCode::out_of_memory,
                   "workspace_alloc returned no memory for " + std::to_string(state.workspace_bytes) + " bytes");
     }
-    check_call(state, arguments, use);
+    check_call(state, *completed, use);
   }
+  const CallArguments& arguments = completed ? *completed : given;
   StagingLease lease = take_staging(state, arguments, part, path);
   NodeList list;
   state.build_node_list(

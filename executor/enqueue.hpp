@@ -20,7 +20,7 @@ Capture capture_of(hipStream_t stream);
 void check_not_capturing(hipStream_t stream);
 
 /// Checks, takes staging and workspace, builds the node list and plays or records it.
-void enqueue_call(const ExecutorState& state, CallArguments arguments, CallPart part, hipStream_t stream);
+void enqueue_call(const ExecutorState& state, const CallArguments& arguments, CallPart part, hipStream_t stream);
 
 /// The preparation from lengths in host memory; checks and packs before it returns.
 void prepare_from_host(const ExecutorState& state, const CallArguments& arguments, const SequenceLengths& host_lengths,
