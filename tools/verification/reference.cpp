@@ -151,6 +151,8 @@ struct BackwardHead {
   Matrix<Real> dq, d;
   HeadFeatures<Real> features;
   Real dsink = 0;
+  /// What P and dS are rounded to before they enter the products that give dv, dq and dk; fp32: they are not.
+  DataType operand_type = DataType::fp32;
 
   BackwardHead(const AttentionInputs& in, const ForwardResult& forward, const Sequence& s, std::int64_t head)
       : mask(in.problem.mask),
@@ -178,12 +180,18 @@ struct BackwardHead {
         pair.dp = pair.keep * dot(dout.row(i), v.row(j), v.columns);
         pair.ds = pair.p * (pair.dp - *d.row(i));
         pair.slope = features.slope(x);
-        add_scaled(dv.row(j), pair.p * pair.keep, dout.row(i), dv.columns);
-        add_scaled(dq.row(i), scale * pair.slope * pair.ds, k.row(j), dq.columns);
-        add_scaled(dk.row(j), scale * pair.slope * pair.ds, q.row(i), dk.columns);
+        const Real p = as_operand(pair.p * pair.keep);
+        const Real ds = as_operand(pair.slope * pair.ds);
+        add_scaled(dv.row(j), p, dout.row(i), dv.columns);
+        add_scaled(dq.row(i), scale * ds, k.row(j), dq.columns);
+        add_scaled(dk.row(j), scale * ds, q.row(i), dk.columns);
         visit(pair);
       }
     }
+  }
+
+  Real as_operand(Real x) const {
+    return operand_type == DataType::fp32 ? x : static_cast<Real>(round_to(operand_type, static_cast<double>(x)));
   }
 
   /// The sink's part of a row's softmax.
@@ -366,6 +374,7 @@ Gradients rounded_backward(const AttentionInputs& in, const ForwardResult& forwa
     Matrix<float> dv(v.rows, v.columns);
     for (std::int64_t head = key_head * ratio; head < (key_head + 1) * ratio; ++head) {
       BackwardHead<float> part(in, rounded, s, head);
+      part.operand_type = in.problem.dtype;
       part.run(k, v, dk, dv, [&](const Pair<float>& pair) {
         if (!in.problem.has_dbias) return;
         double& element = dbias_row(result.dbias, s, head, pair.i)[pair.j];

@@ -95,8 +95,9 @@ DenseTensor reference_random_values(const AttentionInputs& inputs);
 ForwardResult reference_forward(const AttentionInputs& inputs);
 BackwardResult reference_backward(const AttentionInputs& inputs, const ForwardResult& forward);
 
-/// The same formula in fp32, summed one term after another, with o and the gradients (but dsink) rounded to
-/// problem.dtype and lse to fp32: the error that no kernel on these inputs can be blamed for.
+/// The same formula in fp32, summed one term after another, with o, P (after dropout) and dS before the products that
+/// they enter, and the gradients (but dsink) rounded to problem.dtype, and lse to fp32: the error that no kernel whose
+/// matrix units take operands of that type can be blamed for.
 Gradients rounded_backward(const AttentionInputs& inputs, const ForwardResult& forward);
 
 /// Query-key pairs that the masks leave, over all sequences and query heads.
