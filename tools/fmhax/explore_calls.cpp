@@ -91,6 +91,9 @@ CallArguments shapes_of(const Problem& p) {
   a.v = a.dv = TensorView::bshd(nullptr, p.dtype, batch, rows_of_k, p.nhead_k, p.hdim_v);
   a.o = a.dout = TensorView::bshd(nullptr, p.dtype, batch, rows_of_q, p.nhead_q, p.hdim_v);
   a.lse = a.d = TensorView::rows_bhs(nullptr, batch, p.nhead_q, rows_of_q);
+  if (p.bias == BiasKind::elementwise) {
+    a.bias = a.dbias = TensorView::bshd(nullptr, p.dtype, 1, rows_of_q, 1, p.max_seqlen_k);
+  }
   a.scale = 0.3F;
   return a;
 }
@@ -124,8 +127,17 @@ ExploredCall::ExploredCall(const CallShape& shape) {
   options.kernel = kernel_with_ending(p, shape.kernel);
   executor_ = std::make_unique<Executor>(p, options);
   arguments_ = shapes_of(p);
-  place({&arguments_.q, &arguments_.k, &arguments_.v, &arguments_.o, &arguments_.dout, &arguments_.lse}, inputs_);
-  place({&arguments_.dq, &arguments_.dk, &arguments_.dv, &arguments_.d}, outputs_);
+  TensorView sink{nullptr, DataType::fp32, 1, 1, 1, p.has_sink ? p.nhead_q : 0};
+  TensorView dsink = sink;
+  place({&arguments_.q, &arguments_.k, &arguments_.v, &arguments_.o, &arguments_.dout, &arguments_.lse,
+         &arguments_.bias, &sink},
+        inputs_);
+  place({&arguments_.dq, &arguments_.dk, &arguments_.dv, &arguments_.d, &arguments_.dbias, &dsink}, outputs_);
+  if (p.bias == BiasKind::none) arguments_.bias = arguments_.dbias = {};
+  if (p.has_sink) {
+    arguments_.sink = static_cast<const float*>(sink.data);
+    arguments_.dsink = static_cast<float*>(dsink.data);
+  }
 
   // Any finite numbers do: what a call alone gives for them is what it must give in every schedule.
   std::vector<float> values(inputs_->bytes() / sizeof(float));
@@ -251,16 +263,26 @@ void ExploredCall::download(std::size_t variant, hipStream_t stream) {
 }
 
 std::string ExploredCall::mismatch() const {
-  constexpr std::array<const char*, 4> kNames = {"dq", "dk", "dv", "d"};
-  const std::array<const TensorView*, 4> views = {&arguments_.dq, &arguments_.dk, &arguments_.dv, &arguments_.d};
+  // Not d, which is scratch, whose padding nobody writes.
+  struct Output {
+    const char* name;
+    const void* data;
+    std::size_t elements;
+  };
+  const std::array<Output, 5> outputs = {
+      {{"dq", arguments_.dq.data, element_count(arguments_.dq)},
+       {"dk", arguments_.dk.data, element_count(arguments_.dk)},
+       {"dv", arguments_.dv.data, element_count(arguments_.dv)},
+       {"dbias", arguments_.dbias.data, element_count(arguments_.dbias)},
+       {"dsink", arguments_.dsink, static_cast<std::size_t>(executor_->problem().nhead_q)}}};
   for (const Result& result : used_results_) {
     const std::byte* found = results_->data() + result.slot * outputs_->bytes();
-    // The last, d, is scratch, whose padding nobody writes.
-    for (std::size_t i = 0; i < 3; ++i) {
-      const auto offset = static_cast<std::size_t>(static_cast<std::byte*>(views[i]->data) - outputs_->data());
-      const std::size_t bytes = element_count(*views[i]) * sizeof(float);
+    for (const Output& output : outputs) {
+      if (output.data == nullptr) continue;
+      const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(output.data) - outputs_->data());
+      const std::size_t bytes = output.elements * sizeof(float);
       if (std::memcmp(found + offset, expected_[result.variant].data() + offset, bytes) == 0) continue;
-      return fmt::format("{} of result {} differs from the call alone ({})", kNames[i], result.slot,
+      return fmt::format("{} of result {} differs from the call alone ({})", output.name, result.slot,
                          to_string(executor_->problem()));
     }
   }

@@ -19,6 +19,9 @@ Problem group_problem(std::int64_t batch, std::int64_t tokens) {
 Problem logical_problem() {
   Problem p = group_problem(3, 20);
   p.logical_lengths = LogicalLengths::per_sequence;
+  // With dbias and dsink, each a node of its own.
+  p.bias = BiasKind::elementwise;
+  p.has_dbias = p.has_sink = true;
   return p;
 }
 
