@@ -146,6 +146,40 @@ TEST_CASE("every field of a problem arrives") {
   check();
 }
 
+TEST_CASE("every argument of a feature arrives: a plain problem refuses each by its name") {
+  attention a;
+  attention_create(&a);
+  constexpr std::int32_t kStarts[STARTS] = {0, 1, 2, 3};
+  attention_set_starts(&a, kStarts);
+  fmhax_executor* executor = nullptr;
+  REQUIRE(fmhax_executor_create(&a.problem, nullptr, &executor) == FMHAX_OK);
+  float value = 0;
+  const std::uint64_t number = 0;
+  const auto refuses = [&](const char* field, auto set) {
+    fmhax_call_arguments changed = a.arguments;
+    set(changed);
+    CAPTURE(field);
+    CHECK(fmhax_executor_enqueue(executor, &changed, nullptr) == FMHAX_ERROR_INVALID_ARGUMENT);
+    CHECK(std::string(fmhax_last_error_message()).starts_with(std::string(field) + " is set"));
+  };
+  refuses("bias", [&](fmhax_call_arguments& c) { c.bias.data = &value; });
+  refuses("dbias", [&](fmhax_call_arguments& c) { c.dbias.data = &value; });
+  refuses("random_values", [&](fmhax_call_arguments& c) { c.random_values.data = &value; });
+  refuses("dlse", [&](fmhax_call_arguments& c) { c.dlse.data = &value; });
+  refuses("alibi_slopes", [&](fmhax_call_arguments& c) { c.alibi_slopes = &value; });
+  refuses("alibi_stride_batch", [](fmhax_call_arguments& c) { c.alibi_stride_batch = 1; });
+  refuses("sink", [&](fmhax_call_arguments& c) { c.sink = &value; });
+  refuses("dsink", [&](fmhax_call_arguments& c) { c.dsink = &value; });
+  refuses("softcap", [](fmhax_call_arguments& c) { c.softcap = 1; });
+  refuses("dropout", [](fmhax_call_arguments& c) { c.dropout_probability = 0.5F; });
+  refuses("dropout", [](fmhax_call_arguments& c) { c.dropout_seed = 1; });
+  refuses("dropout", [](fmhax_call_arguments& c) { c.dropout_offset = 1; });
+  refuses("dropout", [&](fmhax_call_arguments& c) { c.dropout_seed_pointer = &number; });
+  refuses("dropout", [&](fmhax_call_arguments& c) { c.dropout_offset_pointer = &number; });
+  fmhax_executor_destroy(executor);
+  attention_destroy(&a);
+}
+
 TEST_CASE("an executor's spec and sizes are those of the C++ executor, whatever kernel is chosen") {
   fmhax_problem c;
   REQUIRE(fmhax_problem_init(&c, sizeof c) == FMHAX_OK);
