@@ -276,6 +276,30 @@ TEST_CASE("the comparison refuses a NaN, a small error and a nonzero in rows tha
   CHECK(compare(e.c, wrong, e.expected).failure().find("dk: 1e-30 instead of 0") == 0);
 }
 
+TEST_CASE("the comparison refuses wrong dbias, dsink and random values") {
+  Example e;
+  e.c.problem.bias = BiasKind::elementwise;
+  e.c.problem.has_dbias = e.c.problem.has_sink = e.c.problem.has_dropout = e.c.problem.stores_random_values = true;
+  e.expected = expected_of(draw_inputs(e.c));
+  Gradients right = e.expected.backward.gradients;
+  right.random_values = e.expected.random_values;
+  CHECK(compare(e.c, right, e.expected).passed());
+  Gradients wrong = right;
+  // Row 0 sees key 0 alone.
+  wrong.dbias.row(0, 0, 1)[1] = 1e-30;
+  CHECK(compare(e.c, wrong, e.expected).failure().find("dbias: 1e-30 instead of 0") == 0);
+  wrong = right;
+  for (double& x : wrong.dbias.data) x *= 1.0 + 2e-5;
+  CHECK(compare(e.c, wrong, e.expected).failure().find("dbias: error 2e-05") == 0);
+  wrong = right;
+  for (double& x : wrong.dsink.data) x *= 1.0 + 2e-5;
+  CHECK(compare(e.c, wrong, e.expected).failure().find("dsink: error") == 0);
+  wrong = right;
+  double& byte = wrong.random_values.row(0, 2, 1)[4];
+  byte = byte > 0 ? byte - 1 : 1;
+  CHECK(compare(e.c, wrong, e.expected).failure().find("random_values:") == 0);
+}
+
 TEST_CASE("the comparison refuses a 16-bit result that is twice as wrong as it need be") {
   Example e;
   e.c = test::batch_case(1, 200, 200);
@@ -300,6 +324,9 @@ TEST_CASE("random problems are the same for the same seed and cover what they pr
   CHECK(to_string(random_problem(7, 3)) != to_string(random_problem(8, 3)));
   int empty_batches = 0, with_padding = 0, spare_rows = 0, gqa = 0, not_power_of_two = 0, huge = 0, expanded = 0;
   int wide_rows = 0, empty_sequences = 0, spare_sequences = 0;
+  // Of bias broadcasts [batch][head], ALiBi forms [form][slopes per sequence], and the other features.
+  int bias[2][2] = {}, dbias_of_its_own = 0, alibi[3][2] = {};
+  int softcap = 0, dropout = 0, from_memory = 0, stored = 0, sink = 0, dlse = 0, several = 0;
   double most_work = 0;
   for (std::uint64_t i = 0; i < 600; ++i) {
     const Case c = random_problem(7, i);
@@ -313,6 +340,19 @@ TEST_CASE("random problems are the same for the same seed and cover what they pr
     huge += c.distribution == Distribution::huge_negative_logits ? 1 : 0;
     expanded += c.layouts.dout.expands_seqlen ? 1 : 0;
     wide_rows += c.layouts.q.extra_columns > 0 ? 1 : 0;
+    const FeatureChoices& f = c.features;
+    if (p.bias == BiasKind::elementwise) ++bias[f.bias_expands_batch ? 1 : 0][f.bias_expands_nhead ? 1 : 0];
+    if (p.bias == BiasKind::alibi) ++alibi[static_cast<int>(p.alibi_form)][f.alibi_per_sequence ? 1 : 0];
+    dbias_of_its_own +=
+        p.has_dbias && (f.dbias_sums_nhead != f.bias_expands_nhead || f.dbias_sums_batch != f.bias_expands_batch) ? 1
+                                                                                                                  : 0;
+    softcap += p.has_softcap ? 1 : 0;
+    dropout += p.has_dropout ? 1 : 0;
+    from_memory += f.dropout_from_memory ? 1 : 0;
+    stored += p.stores_random_values ? 1 : 0;
+    sink += p.has_sink ? 1 : 0;
+    dlse += p.has_dlse ? 1 : 0;
+    several += p.bias != BiasKind::none && p.has_softcap && p.has_dropout && p.has_sink ? 1 : 0;
     if (!p.is_group_mode) continue;
     spare_rows += p.total_q > c.lengths.q.seqstart.back() ? 1 : 0;
     for (std::size_t s = 1; s < c.lengths.q.seqstart.size(); ++s) {
@@ -321,9 +361,16 @@ TEST_CASE("random problems are the same for the same seed and cover what they pr
       spare_sequences += is_empty && s + 1 == c.lengths.q.seqstart.size() ? 1 : 0;
     }
   }
-  for (const int count : {empty_batches, with_padding, spare_rows, gqa, not_power_of_two, huge, expanded, wide_rows,
-                          empty_sequences, spare_sequences}) {
+  for (const int count :
+       {empty_batches, with_padding, spare_rows, gqa, not_power_of_two, huge, expanded, wide_rows, empty_sequences,
+        spare_sequences, dbias_of_its_own, softcap, dropout, from_memory, stored, sink, dlse, several}) {
     CHECK(count >= 5);
+  }
+  for (const auto& row : bias) {
+    for (const int count : row) CHECK(count >= 5);
+  }
+  for (const auto& row : alibi) {
+    for (const int count : row) CHECK(count >= 3);
   }
   CHECK(most_work <= 1e8);
 }
