@@ -21,6 +21,14 @@
 
 namespace fmhax::portable {
 
+/// Of the key tile in work.
+struct TileNumbers {
+  int group = 1;                   ///< query heads of the key head
+  int seqlen_q = 0, seqlen_k = 0;  ///< logical
+  int first_row = 0, end_row = 0;  ///< the query rows to visit; first_row is a multiple of kM
+  int key_begin = 0;
+};
+
 /// What a block works on: a tile of keys of one key head. Lies in shared memory, as registers are what is short.
 struct TileJob {
   std::int64_t index = 0;  ///< of the block's share of the jobs
@@ -30,11 +38,7 @@ struct TileJob {
   SplitRange tiles{};  ///< those that are left of the share
   SequenceRange q{}, k{};
   bool adds = false;  ///< deterministic mode: an earlier tile wrote to the split
-  // Of the tile in work.
-  int group = 1;                   ///< query heads of the key head
-  int seqlen_q = 0, seqlen_k = 0;  ///< logical
-  int first_row = 0, end_row = 0;  ///< the query rows to visit; first_row is a multiple of kM
-  int key_begin = 0;
+  TileNumbers tile{};
 };
 
 /// `Instance` has a constexpr BackwardConfig kConfig.
@@ -60,6 +64,7 @@ struct BackwardKernel {
   static constexpr int kDqWarpsN = kConfig.warps / kDqWarpsM;
   static constexpr int kDqTilesM = kRowTiles / kDqWarpsM;
   static constexpr int kDqTilesN = kDepthQ / kDqWarpsN;
+  static constexpr int kDqTilesAtOnce = kDqTilesN % 4 == 0 ? kDqTilesN / 2 : kDqTilesN;
   static_assert(kDqTilesM * kDqWarpsM == kRowTiles && kDqTilesN * kDqWarpsN == kDepthQ);
   static_assert(kScoredTiles * kSplit == kRowTiles && kTilesQ * kSplit == kDepthQ && kTilesV * kSplit == kDepthV);
 
@@ -98,10 +103,19 @@ struct BackwardKernel {
   const BackwardArguments& arguments;
   Shared& shared;
   const TileJob& job;
+  /// Read from shared memory time and again where registers are short.
+  static constexpr bool kKeepsNumbers = kConfig.hdim_q < 128 && kConfig.hdim_v < 128;
+  std::conditional_t<kKeepsNumbers, TileNumbers, const TileNumbers&> tile;
   const int thread, lane;
 
   __device__ BackwardKernel(const KernelParams& p, const BackwardArguments& a, Shared& s)
-      : params(p), arguments(a), shared(s), job(s.job), thread(static_cast<int>(threadIdx.x)), lane(lane_id()) {}
+      : params(p),
+        arguments(a),
+        shared(s),
+        job(s.job),
+        tile(s.job.tile),
+        thread(static_cast<int>(threadIdx.x)),
+        lane(lane_id()) {}
 
   __device__ int warp() const { return thread / kLanes; }
   __device__ int warp_keys() const { return warp() / kSplit * 16 * kKeyTiles; }
@@ -120,15 +134,15 @@ struct BackwardKernel {
                                     std::int64_t head) const {
     return static_cast<std::uint16_t*>(t.data) + offset_of(t, range, row, head);
   }
-  __device__ std::int64_t head_q(int head) const { return job.head_k * job.group + head; }
+  __device__ std::int64_t head_q(int head) const { return job.head_k * tile.group + head; }
 
   __device__ void load_keys() {
-    const int rows = job.seqlen_k - job.key_begin;
+    const int rows = tile.seqlen_k - tile.key_begin;
     CopyK::run(thread, shared.k,
-               CopyK::source(thread, rows_of(params.k, job.k, job.key_begin, job.head_k), params.k.stride_seqlen),
+               CopyK::source(thread, rows_of(params.k, job.k, tile.key_begin, job.head_k), params.k.stride_seqlen),
                params.k.stride_seqlen, rows, hdim_q(), is_aligned());
     CopyV::run(thread, shared.v,
-               CopyV::source(thread, rows_of(params.v, job.k, job.key_begin, job.head_k), params.v.stride_seqlen),
+               CopyV::source(thread, rows_of(params.v, job.k, tile.key_begin, job.head_k), params.v.stride_seqlen),
                params.v.stride_seqlen, rows, hdim_v(), is_aligned());
   }
 
@@ -139,21 +153,21 @@ struct BackwardKernel {
 
   /// At the first row of a head.
   __device__ void move_to_head(Cursor& at) const {
-    at.row = job.first_row;
+    at.row = tile.first_row;
     const std::int64_t head = head_q(at.head);
-    at.q = CopyQ::source(thread, rows_of(params.q, job.q, job.first_row, head), params.q.stride_seqlen);
-    at.dout = CopyDout::source(thread, rows_of(params.dout, job.q, job.first_row, head), params.dout.stride_seqlen);
+    at.q = CopyQ::source(thread, rows_of(params.q, job.q, tile.first_row, head), params.q.stride_seqlen);
+    at.dout = CopyDout::source(thread, rows_of(params.dout, job.q, tile.first_row, head), params.dout.stride_seqlen);
     const TensorRef& t = brings_d() ? params.d : params.lse;
-    at.stats = static_cast<const float*>(t.data) + offset_of(t, job.q, job.first_row + stats_row(), head);
+    at.stats = static_cast<const float*>(t.data) + offset_of(t, job.q, tile.first_row + stats_row(), head);
   }
 
   __device__ void advance(Cursor& at) const {
     at.row += kM;
-    if (at.row < job.end_row) {
+    if (at.row < tile.end_row) {
       at.q += kM * params.q.stride_seqlen;
       at.dout += kM * params.dout.stride_seqlen;
       at.stats += kM * (brings_d() ? params.d : params.lse).stride_seqlen;
-    } else if (++at.head < job.group) {
+    } else if (++at.head < tile.group) {
       move_to_head(at);
     }
   }
@@ -185,7 +199,7 @@ struct BackwardKernel {
   /// Asks for what d of the tile is made of.
   __device__ void load_row_parts(const Cursor& at, RowParts& parts) const {
     const int row = at.row + thread / kLanesPerRow;
-    const bool is_row = thread / kLanesPerRow < kM && row < job.seqlen_q;
+    const bool is_row = thread / kLanesPerRow < kM && row < tile.seqlen_q;
     const std::int64_t head = head_q(at.head);
     const std::uint16_t* dout = rows_of(params.dout, job.q, row, head);
     const std::uint16_t* o = rows_of(params.o, job.q, row, head);
@@ -217,20 +231,20 @@ struct BackwardKernel {
 
   /// Some key of the tile may be hidden from some row of the step, or lie beyond the sequence.
   __device__ bool needs_mask(int row) const {
-    if (job.key_begin + kN > job.seqlen_k) return true;
+    if (tile.key_begin + kN > tile.seqlen_k) return true;
     const Mask& mask = params.problem.mask;
     if (mask.is_none()) return false;
-    const std::int64_t diagonal = row + mask_offset(mask, job.seqlen_q, job.seqlen_k);
-    if (mask.window_right >= 0 && job.key_begin + kN - 1 > diagonal + mask.window_right) return true;
-    return mask.window_left >= 0 && job.key_begin < diagonal + kM - 1 - mask.window_left;
+    const std::int64_t diagonal = row + mask_offset(mask, tile.seqlen_q, tile.seqlen_k);
+    if (mask.window_right >= 0 && tile.key_begin + kN - 1 > diagonal + mask.window_right) return true;
+    return mask.window_left >= 0 && tile.key_begin < diagonal + kM - 1 - mask.window_left;
   }
 
   /// Whether some row of a masked step sees some of this warp's keys.
   __device__ bool takes_part(int row) const {
     const Band band = visible_band();
-    const int first_key = job.key_begin + warp_keys();
+    const int first_key = tile.key_begin + warp_keys();
     const int last_key = first_key + 16 * kKeyTiles - 1;
-    return first_key < job.seqlen_k && first_key <= row + kM - 1 + band.high && last_key >= row + band.low;
+    return first_key < tile.seqlen_k && first_key <= row + kM - 1 + band.high && last_key >= row + band.low;
   }
 
   /// S^T and dP^T of this warp's keys; P^T and dS^T as operands.
@@ -291,12 +305,12 @@ struct BackwardKernel {
   __device__ Band visible_band() const {
     constexpr std::int64_t kFar = kMaxSeqlen;
     const Mask& mask = params.problem.mask;
-    const std::int64_t offset = mask_offset(mask, job.seqlen_q, job.seqlen_k);
+    const std::int64_t offset = mask_offset(mask, tile.seqlen_q, tile.seqlen_k);
     return {static_cast<int>(mask.window_left < 0 ? -kFar : clamp_index(offset - mask.window_left, -kFar, kFar)),
             static_cast<int>(mask.window_right < 0 ? kFar : clamp_index(offset + mask.window_right, -kFar, kFar))};
   }
   __device__ bool is_visible(const Band& band, int row, int key) const {
-    return key < job.seqlen_k && key - row >= band.low && key - row <= band.high;
+    return key < tile.seqlen_k && key - row >= band.low && key - row <= band.high;
   }
 
   /// s becomes P.
@@ -321,7 +335,7 @@ struct BackwardKernel {
               // A row that sees no key has lse = -inf, so infinity here; such a row is masked.
               value = arch::fast_exp2(value * scale - shift);
               if constexpr (kIsMasked) {
-                const int key = job.key_begin + warp_keys() + m * 16 + Accumulator::row(r, lane);
+                const int key = tile.key_begin + warp_keys() + m * 16 + Accumulator::row(r, lane);
                 if (!is_visible(band, first + i * 16 + Accumulator::column(2 * pair + c, lane), key)) value = 0;
               }
             }
@@ -364,7 +378,7 @@ struct BackwardKernel {
     const Band band = visible_band();
 #pragma unroll
     for (int m = 0; m < kKeyTiles; ++m) {
-      const int first_key = job.key_begin + warp_keys() + m * 16;
+      const int first_key = tile.key_begin + warp_keys() + m * 16;
 #pragma unroll
       for (int i = 0; i < kScoredTiles; ++i) {
         float factors[1][Accumulator::kRows * Accumulator::kColumns];
@@ -383,7 +397,7 @@ struct BackwardKernel {
             const int e = Accumulator::element(r, c);
             const int key = first_key + Accumulator::row(r, lane);
             const Logit logit = logits.logit<kType>(s[m][i].value[e] * params.scale, row, key);
-            const bool counts = is_visible(band, row, key) && row < job.seqlen_q && lse != -INFINITY;
+            const bool counts = is_visible(band, row, key) && row < tile.seqlen_q && lse != -INFINITY;
             const float p = counts ? arch::fast_exp2((logit.value - lse) * kLog2E) : 0.0F;
             const float factor = dropout.is_on ? factors[0][e] : 1.0F;
             s[m][i].value[e] = p * factor;
@@ -397,17 +411,17 @@ struct BackwardKernel {
   /// The bytes behind dropout for all rows and the keys of this tile, where they are asked for.
   __device__ void store_random_values() const {
     if (!params.problem.stores_random_values) return;
-    const IndexRange keys{job.key_begin, min(job.k.logical, static_cast<std::int64_t>(job.key_begin + kN))};
-    for (int head = 0; head < job.group; ++head) {
+    const IndexRange keys{tile.key_begin, min(job.k.logical, static_cast<std::int64_t>(tile.key_begin + kN))};
+    for (int head = 0; head < tile.group; ++head) {
       portable::store_random_values<kThreads>(params, dropout_features(params, job.sequence, head_q(head)),
-                                              job.sequence, head_q(head), job.q, {0, job.seqlen_q}, keys);
+                                              job.sequence, head_q(head), job.q, {0, tile.seqlen_q}, keys);
     }
   }
 
   __device__ void move_to_head(DqCursor& at) const {
-    at.row = job.first_row;
+    at.row = tile.first_row;
     const Problem& p = params.problem;
-    const std::int64_t row = job.first_row + warp() / kDqWarpsN * kDqTilesM * 16;
+    const std::int64_t row = tile.first_row + warp() / kDqWarpsN * kDqTilesM * 16;
     const std::int64_t column = warp() % kDqWarpsN * kDqTilesN * 16;
     if constexpr (kConfig.is_direct) {
       at.target = reinterpret_cast<unsigned char*>(rows_of(params.dq, job.q, row + quad_row(0, lane), head_q(at.head)) +
@@ -428,18 +442,24 @@ struct BackwardKernel {
 
   __device__ void advance(DqCursor& at) const {
     at.row += kM;
-    if (at.row < job.end_row) {
+    if (at.row < tile.end_row) {
       at.target += kM * dq_row_bytes();
-    } else if (++at.head < job.group) {
+    } else if (++at.head < tile.group) {
       move_to_head(at);
     }
   }
 
-  /// dq of a step whose dS lies in shared memory.
+  /// dq of a step whose dS lies in shared memory; a warp's columns in two halves where they are many, so that the first
+  /// are on their way to memory while the others are computed.
   __device__ void finish_dq(const DqCursor& at, int stage) {
-    Accumulator dq[kDqTilesM][kDqTilesN] = {};
+#pragma unroll
+    for (int first = 0; first < kDqTilesN; first += kDqTilesAtOnce) finish_dq_columns(at, stage, first);
+  }
+
+  __device__ void finish_dq_columns(const DqCursor& at, int stage, int first) {
+    Accumulator dq[kDqTilesM][kDqTilesAtOnce] = {};
     const int tile_m = warp() / kDqWarpsN * kDqTilesM;
-    const int tile_n = warp() % kDqWarpsN * kDqTilesN;
+    const int tile_n = warp() % kDqWarpsN * kDqTilesN + first;
     const std::uint16_t* ds = shared.ds[stage] + tile_m * 16 + left_transposed_offset(kPitchS, lane);
     const std::uint16_t* k = shared.k + tile_n * 16 + right_offset(kPitchQ, lane);
     const auto multiply_keys = [&](int key) {
@@ -447,7 +467,7 @@ struct BackwardKernel {
 #pragma unroll
       for (int m = 0; m < kDqTilesM; ++m) left[m] = load_left_transposed(ds + key * kPitchS + m * 16);
 #pragma unroll
-      for (int n = 0; n < kDqTilesN; ++n) {
+      for (int n = 0; n < kDqTilesAtOnce; ++n) {
         const Operand right = load_right(k + key * kPitchQ + n * 16);
 #pragma unroll
         for (int m = 0; m < kDqTilesM; ++m) multiply<kType>(dq[m][n], left[m], right);
@@ -455,22 +475,19 @@ struct BackwardKernel {
     };
     if constexpr (kConfig.is_direct) {
       const Band band = visible_band();
-      const int end = min(min(job.seqlen_k, kN), at.row + kM + band.high);
+      const int end = min(min(tile.seqlen_k, kN), at.row + kM + band.high);
 #pragma unroll 2
       for (int key = max(at.row + band.low, 0) / 16 * 16; key < end; key += 16) multiply_keys(key);
+      write_direct_dq(at, dq, tile_m * 16, tile_n * 16, first * 16);
     } else {
-#pragma unroll 4
+#pragma unroll kConfig.dq_unroll
       for (int key = 0; key < kN; key += 16) multiply_keys(key);
-    }
-    if constexpr (kConfig.is_direct) {
-      write_direct_dq(at, dq, tile_m * 16, tile_n * 16);
-    } else {
-      write_dq_acc(at, dq, tile_m * 16, tile_n * 16);
+      write_dq_acc(at, dq, tile_m * 16, tile_n * 16, first * 16);
     }
   }
 
-  __device__ void write_direct_dq(const DqCursor& at, const Accumulator (&dq)[kDqTilesM][kDqTilesN], int tile_row,
-                                  int tile_column) {
+  __device__ void write_direct_dq(const DqCursor& at, const Accumulator (&dq)[kDqTilesM][kDqTilesAtOnce], int tile_row,
+                                  int tile_column, int first_column) {
     const int rows = static_cast<int>(job.q.physical) - at.row - tile_row - quad_row(0, lane);
     const int columns = hdim_q() - tile_column - packed_column(lane);
 #pragma unroll
@@ -478,9 +495,9 @@ struct BackwardKernel {
 #pragma unroll
       for (int i = 0; i < kQuads; ++i) {
         const int row = m * 16 + i * 8;
-        auto* to = reinterpret_cast<std::uint16_t*>(at.target + row * dq_row_bytes());
+        auto* to = reinterpret_cast<std::uint16_t*>(at.target + row * dq_row_bytes()) + first_column;
 #pragma unroll
-        for (int n = 0; n < kDqTilesN; ++n) {
+        for (int n = 0; n < kDqTilesAtOnce; ++n) {
           const uint2 four = packed_quad<kType>(dq[m][n], i, params.scale, lane);
           if (row < rows && n * 16 < columns) store_packed(to + n * 16, four, is_aligned());
         }
@@ -488,9 +505,9 @@ struct BackwardKernel {
     }
   }
 
-  __device__ void write_dq_acc(const DqCursor& at, const Accumulator (&dq)[kDqTilesM][kDqTilesN], int tile_row,
-                               int tile_column) {
-    const int rows = job.seqlen_q - at.row - tile_row;
+  __device__ void write_dq_acc(const DqCursor& at, const Accumulator (&dq)[kDqTilesM][kDqTilesAtOnce], int tile_row,
+                               int tile_column, int first_column) {
+    const int rows = tile.seqlen_q - at.row - tile_row;
     const int columns = hdim_q() - tile_column;
     const auto write = [&](auto&& is_row, auto&& is_column, auto&& put) {
 #pragma unroll
@@ -498,9 +515,9 @@ struct BackwardKernel {
 #pragma unroll
         for (int i = 0; i < kQuads; ++i) {
           if (!is_row(m * 16 + quad_row(i, lane))) continue;
-          auto* to = reinterpret_cast<float*>(at.target + (m * 16 + i * 8) * dq_row_bytes());
+          auto* to = reinterpret_cast<float*>(at.target + (m * 16 + i * 8) * dq_row_bytes()) + first_column;
 #pragma unroll
-          for (int n = 0; n < kDqTilesN; ++n) {
+          for (int n = 0; n < kDqTilesAtOnce; ++n) {
             const float4 quad = row_quad(dq[m][n], i);
             if (is_column(n * 16 + 15)) {
               put(reinterpret_cast<float4*>(to + n * 16), quad);
@@ -526,7 +543,7 @@ struct BackwardKernel {
       }
       *to = value;
     };
-    const bool is_whole = rows >= kDqTilesM * 16 && columns >= kDqTilesN * 16;
+    const bool is_whole = rows >= kDqTilesM * 16 && columns >= kDqTilesAtOnce * 16;
     if (params.problem.is_deterministic) {
       write(in_rows, in_columns, store);
     } else if (is_whole) {
@@ -539,17 +556,18 @@ struct BackwardKernel {
   /// dk and dv of the job's first tile, and what it adds to dq: in deterministic mode to what the split holds, or over
   /// it.
   __device__ void run() {
+    if constexpr (kKeepsNumbers) tile = job.tile;
     if constexpr (kConfig.has_features) store_random_values();
     Accumulator dk[kKeyTiles][kTilesQ] = {};
     Accumulator dv[kKeyTiles][kTilesV] = {};
     load_keys();
-    const int steps = job.first_row < job.end_row ? (job.end_row - job.first_row + kM - 1) / kM * job.group : 0;
+    const int steps = tile.first_row < tile.end_row ? (tile.end_row - tile.first_row + kM - 1) / kM * tile.group : 0;
     Cursor next{};
     DqCursor dq{};
     if (steps > 0) {
       move_to_head(next);
       move_to_head(dq);
-      load_step(next, 0, job.seqlen_q - next.row);
+      load_step(next, 0, tile.seqlen_q - next.row);
       if constexpr (kConfig.is_direct) {
         RowParts parts;
         load_row_parts(next, parts);
@@ -563,15 +581,20 @@ struct BackwardKernel {
       __syncthreads();
       [[maybe_unused]] RowParts parts;
       if (index + 1 < steps) {
-        load_step(next, stage ^ 1, job.seqlen_q - next.row);
+        load_step(next, stage ^ 1, tile.seqlen_q - next.row);
         if constexpr (kConfig.is_direct) load_row_parts(next, parts);
       }
-      if (index > 0) {
-        finish_dq(dq, stage ^ 1);
-        advance(dq);
+      // What is read from shared memory comes before the additions to dq, which it would queue behind.
+      [[maybe_unused]] const DqCursor behind = dq;
+      if constexpr (kKeepsNumbers) {
+        if (index > 0) finish_dq(dq, stage ^ 1);
       }
-      // dq's cursor, no longer behind, stands at this step.
-      if (needs_mask(dq.row)) {
+      if (index > 0) advance(dq);
+      const bool is_masked = needs_mask(dq.row);
+      if constexpr (!kKeepsNumbers) {
+        if (index > 0) finish_dq(behind, stage ^ 1);
+      }
+      if (is_masked) {
         step<true>(dq.row, dq.head, stage, dk, dv);
       } else {
         step<false>(dq.row, dq.head, stage, dk, dv);
@@ -652,7 +675,7 @@ struct BackwardKernel {
     for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
       for (int i = 0; i < kQuads; ++i) {
-        const int row = job.key_begin + warp_keys() + m * 16 + quad_row(i, lane);
+        const int row = tile.key_begin + warp_keys() + m * 16 + quad_row(i, lane);
         std::uint16_t* target = rows_of(t, job.k, row, job.head_k) + first_column;
 #pragma unroll
         for (int n = 0; n < kTiles; ++n) {

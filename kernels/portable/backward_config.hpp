@@ -21,7 +21,7 @@ struct BackwardConfig {
   int key_tiles = 1;
   int hdim_split = 1;
   int dq_warps_m = 2;         ///< warps along the rows of the dq tile; the others share its columns
-  int blocks = 1;             ///< that share a multiprocessor
+  int dq_unroll = 4;          ///< products of 16 keys at once, on the way to dq
   bool is_direct = false;     ///< all keys fit the tile: dq is complete in the block, d is computed on the way
   bool has_features = false;  ///< bias, ALiBi, soft-cap, dropout; rows that aren't aligned
 
@@ -63,24 +63,17 @@ FMHAX_HOST_DEVICE constexpr BackwardConfig backward_config(DataType dtype, int h
   const int widest = hdim_q > hdim_v ? hdim_q : hdim_v;
   config.key_tiles = widest <= 128 ? 2 : 1;
   config.hdim_split = 2;
-  if (is_direct && widest <= 32) {
+  if (is_direct && widest <= 64) {
+    // Two blocks on a multiprocessor: short sequences wait for memory more than for anything else.
     config.warps = 4;
     config.hdim_split = 1;
     config.kM = 32;
-  } else if (is_direct && widest <= 64) {
-    // Two blocks on a multiprocessor: short sequences wait for memory more than for anything else.
-    config.kM = 32;
-    if (dtype == DataType::fp16) {
-      config.warps = 4;
-      config.hdim_split = 1;
-    } else {
-      config.blocks = 2;
-    }
-  } else if (widest == 128) {
-    if (is_direct || has_features) config.kM = 32;
   } else if (widest < 128) {
     config.dq_warps_m = 4;
-    if (hdim_q >= 64 && widest == 64 && !has_features) config.kM = 128;
+    if (widest == 64 && !has_features) config.kM = 128;
+    if (widest == 96) config.dq_unroll = 8;
+  } else if (is_direct || (has_features && widest == 128)) {
+    config.kM = 32;
   }
   return config;
 }

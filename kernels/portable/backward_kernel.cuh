@@ -77,7 +77,7 @@ __device__ inline bool refuses_lengths(const KernelParams& params) {
   return is_refused;
 }
 
-/// Finds out what a job is: one thread of a block does.
+/// Finds out what a job is: the first warp of a block does, all lanes together.
 template <BackwardConfig kConfig>
 class JobFinder {
  public:
@@ -98,7 +98,7 @@ class JobFinder {
       take(job, 0);
     } else if (p_.is_group_mode) {
       const std::int64_t of_head = job.index / p_.nhead_k;
-      const std::int64_t place = find_tile(params_.tile_starts, p_.batch, of_head);
+      const std::int64_t place = find_sequence_by_warp(params_.tile_starts, p_.batch, of_head);
       job.sequence = params_.tile_sequences[place];
       job.head_k = job.index % p_.nhead_k;
       take(job, of_head - params_.tile_starts[place]);
@@ -128,9 +128,9 @@ class JobFinder {
       job.split = of_sequence;
       job.tiles = split_range(key_tiles(kConfig.kN(), job.k.physical), nsplits, of_sequence);
     }
-    job.group = static_cast<int>(p_.nhead_q / p_.nhead_k);
-    job.seqlen_q = static_cast<int>(job.q.logical);
-    job.seqlen_k = static_cast<int>(job.k.logical);
+    job.tile.group = static_cast<int>(p_.nhead_q / p_.nhead_k);
+    job.tile.seqlen_q = static_cast<int>(job.q.logical);
+    job.tile.seqlen_k = static_cast<int>(job.k.logical);
     begin_tile(job);
   }
 
@@ -139,15 +139,15 @@ class JobFinder {
   __device__ void begin_tile(TileJob& job) const {
     constexpr int kM = kConfig.kM;
     const std::int64_t key_begin = job.tiles.begin * kConfig.kN();
-    job.key_begin = static_cast<int>(key_begin);
-    job.first_row = 0;
-    job.end_row = static_cast<int>(job.q.physical);
+    job.tile.key_begin = static_cast<int>(key_begin);
+    job.tile.first_row = 0;
+    job.tile.end_row = static_cast<int>(job.q.physical);
     if constexpr (!kConfig.is_direct) {
       const std::int64_t key_end = key_begin + kConfig.kN();
       const IndexRange rows = rows_seeing(p_.mask, job.q.logical, job.k.logical,
                                           {key_begin, key_end < job.k.logical ? key_end : job.k.logical});
-      job.first_row = static_cast<int>(rows.begin / kM * kM);
-      job.end_row = static_cast<int>(rows.end);
+      job.tile.first_row = static_cast<int>(rows.begin / kM * kM);
+      job.tile.end_row = static_cast<int>(rows.end);
     }
   }
 
@@ -158,7 +158,7 @@ class JobFinder {
 };
 
 template <class Instance>
-__global__ void __launch_bounds__(Instance::kConfig.threads(), Instance::kConfig.blocks)
+__global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
     backward_kernel(const FMHAX_KERNEL_PARAMETER KernelParams params,
                     const FMHAX_KERNEL_PARAMETER BackwardArguments arguments) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
@@ -170,9 +170,12 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), Instance::kConfig
   auto& shared = *reinterpret_cast<typename Kernel::Shared*>(shared_bytes);
   const JobFinder<kConfig> jobs(params, arguments);
   TileJob& job = shared.job;
-  if (threadIdx.x == 0) {
-    job.index = blockIdx.x;
-    if (job.index < jobs.count()) jobs.find(job);
+  const bool finds_jobs = threadIdx.x < arch::kWarpSize;
+  if (finds_jobs) {
+    TileJob first;
+    first.index = blockIdx.x;
+    if (first.index < jobs.count()) jobs.find(first);
+    if (threadIdx.x == 0) job = first;
   }
   Kernel kernel(params, arguments, shared);
   while (true) {
@@ -181,14 +184,17 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), Instance::kConfig
     if (!job.adds) clear_tail<Instance>(params, {job.index, jobs.count()});
     kernel.run();
     __syncthreads();
-    if (threadIdx.x != 0) continue;
-    if (++job.tiles.begin < job.tiles.end) {
-      job.adds = true;
-      jobs.begin_tile(job);
+    if (!finds_jobs) continue;
+    TileJob next = job;
+    if (++next.tiles.begin < next.tiles.end) {
+      next.adds = true;
+      jobs.begin_tile(next);
     } else {
-      job.index += gridDim.x;
-      if (job.index < jobs.count()) jobs.find(job);
+      next.index += gridDim.x;
+      if (next.index < jobs.count()) jobs.find(next);
     }
+    arch::sync_warp();
+    if (threadIdx.x == 0) job = next;
   }
   if (jobs.count() == 0) clear_tail<Instance>(params, {blockIdx.x, gridDim.x});
 }

@@ -70,7 +70,7 @@ __device__ Source source_of(const KernelParams& params, const Tile& tile, std::i
   const Problem& p = params.problem;
   if (row >= (p.is_group_mode ? p.total_q : p.max_seqlen_q)) return {};
   if (is_refused) return {Kind::nan};
-  if (p.is_group_mode && row >= packed_rows(p, params.lengths, SequenceSide::q)) return {};  // dq_dk_dv clears them
+  if (p.is_group_mode && row >= packed_rows(p, params.lengths, SequenceSide::q)) return {};
   const std::int64_t sequence =
       p.is_group_mode
           ? tile.first_sequence + find_sequence(params.lengths.seqstart_q + tile.first_sequence, tile.sequences, row)
@@ -86,20 +86,25 @@ __device__ Source source_of(const KernelParams& params, const Tile& tile, std::i
           static_cast<const float*>(params.dq_acc) + offset + tile.head * nsplits * split_stride + within * p.hdim_q};
 }
 
-__device__ float4 sum_of(const Source& source, int position) {
-  float4 sum{};
+/// The first split's part, which for most calls is all: without a loop around them, the loads of a thread's rows are on
+/// their way together.
+__device__ float4 first_part(const Source& source, int position) {
   if (source.kind == Kind::nan) {
     const float nan = __int_as_float(0x7fc00000);
     return {nan, nan, nan, nan};
   }
-  if (source.kind != Kind::sum) return sum;
+  if (source.kind != Kind::sum || source.nsplits == 0) return {};
+  return arch::load_streaming(reinterpret_cast<const float4*>(source.data + position));
+}
+
+__device__ void add_other_parts(const Source& source, int position, float4& sum) {
+  if (source.kind != Kind::sum) return;
   const float* from = source.data + position;
 #pragma unroll 4
-  for (std::int32_t split = 0; split < source.nsplits; ++split) {
+  for (std::int32_t split = 1; split < source.nsplits; ++split) {
     const float4 part = arch::load_streaming(reinterpret_cast<const float4*>(from + split * source.split_stride));
     sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
   }
-  return sum;
 }
 
 /// Four consecutive columns of dq, rounded.
@@ -128,12 +133,14 @@ __global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL
                                                               const FMHAX_KERNEL_PARAMETER RowThreads threads) {
   const Problem& p = params.problem;
   const std::int64_t batches = p.is_group_mode ? 1 : p.batch;
-  const std::int64_t rows = p.is_group_mode ? p.total_q : p.max_seqlen_q;
+  const bool is_refused = params.nsplits[0] == kInvalidCall;
+  // Rows behind the last sequence are dq_dk_dv's to clear.
+  const std::int64_t packed = is_refused ? p.total_q : packed_rows(p, params.lengths, SequenceSide::q);
+  const std::int64_t rows = p.is_group_mode ? packed : p.max_seqlen_q;
   const std::int64_t tiles = (rows + threads.tile_rows - 1) / threads.tile_rows;
   const std::int64_t jobs = batches * tiles * p.nhead_q;
   const int position = kColumns * static_cast<int>(threadIdx.x & ((1U << threads.log2_count) - 1));
   const int first_row = static_cast<int>(threadIdx.x >> threads.log2_count);
-  const bool is_refused = params.nsplits[0] == kInvalidCall;
 
   for (std::int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
     const Tile tile = tile_of(params, tiles, threads.tile_rows, job);
@@ -145,7 +152,9 @@ __global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL
       source[u] = position < p.hdim_q ? source_of(params, tile, row_of(u), is_refused) : Source{};
     }
 #pragma unroll
-    for (int u = 0; u < kRowsInFlight; ++u) sum[u] = sum_of(source[u], position);
+    for (int u = 0; u < kRowsInFlight; ++u) sum[u] = first_part(source[u], position);
+#pragma unroll
+    for (int u = 0; u < kRowsInFlight; ++u) add_other_parts(source[u], position, sum[u]);
 #pragma unroll
     for (int u = 0; u < kRowsInFlight; ++u) {
       const uint2 converted{narrow<kDtype>(params.scale * sum[u].x, params.scale * sum[u].y),
