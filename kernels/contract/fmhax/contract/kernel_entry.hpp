@@ -68,9 +68,10 @@ struct KernelEntry {
   /// Preference among entries that can run a problem; the highest wins, the first registered breaks ties.
   std::int32_t (*rank)(const Problem&, const DeviceTraits&) = nullptr;
   WorkspaceSpec (*workspace_spec)(const Problem&, const DeviceTraits&) = nullptr;
-  /// Fills `launch` for one role; false when this entry has no such kernel. A plan asks for every role once, with its
-  /// problem and null for all that calls bring, to load that function and to allow it its shared memory: later launches
-  /// of the role name the same function, and ask for no more than that or what every function may use.
+  /// Fills `launch` for one role; false when this entry has no such kernel. A plan asks for every role twice, with its
+  /// problem and null for all that calls bring, to load the functions and to allow them their shared memory: once with
+  /// strides of 0 and once with stride_seqlen 1, as of rows that no vector fits. Later launches of the role name one of
+  /// those functions, and ask for no more than that or what every function may use.
   bool (*form_launch)(KernelRole, const DeviceTraits&, const KernelParams&, KernelLaunch&) = nullptr;
 };
 

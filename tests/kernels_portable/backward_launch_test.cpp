@@ -1,0 +1,198 @@
+// Which backward kernel runs a problem, and how it is launched: pure functions, tested without a GPU.
+#include "backward_launch.hpp"
+
+#include <cstring>
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using namespace fmhax;
+using namespace fmhax::portable;
+
+DeviceTraits h200() {
+  DeviceTraits traits;
+  traits.multiprocessors = 132;
+  traits.shared_memory_per_block = 232448;
+  return traits;
+}
+
+Problem dense(std::int64_t batch, std::int64_t nhead_q, std::int64_t nhead_k, std::int64_t seqlen, std::int64_t hdim,
+              Mask mask = Mask::none()) {
+  Problem p;
+  p.batch = batch;
+  p.nhead_q = nhead_q;
+  p.nhead_k = nhead_k;
+  p.max_seqlen_q = p.max_seqlen_k = seqlen;
+  p.hdim_q = p.hdim_v = hdim;
+  p.mask = mask;
+  return p;
+}
+
+Problem packed(std::int64_t batch, std::int64_t tokens, std::int64_t longest) {
+  Problem p = dense(batch, 16, 16, longest, 128, Mask::causal());
+  p.is_group_mode = true;
+  p.total_q = p.total_k = tokens;
+  return p;
+}
+
+const BackwardFunctions& functions() {
+  static const int marks[4] = {};
+  static const BackwardFunctions f{{{&marks[0], &marks[1]}, {&marks[2], &marks[3]}}};
+  return f;
+}
+
+KernelParams params_of(const Problem& p, std::int64_t stride = 128) {
+  KernelParams params;
+  params.problem = p;
+  for (TensorRef* t : {&params.q, &params.k, &params.v, &params.o, &params.dout, &params.dq, &params.dk, &params.dv}) {
+    *t = {nullptr, stride * p.max_seqlen_q, stride, 128};
+  }
+  return params;
+}
+
+BackwardArguments arguments_of(const KernelLaunch& launch) {
+  BackwardArguments arguments;
+  REQUIRE(launch.argument_count == 2);
+  std::memcpy(&arguments, launch.arguments + launch.argument_offset[1], sizeof(arguments));
+  return arguments;
+}
+
+TEST_CASE("every configuration shares its work evenly and fits a block of an H200") {
+  for (const DataType dtype : {DataType::fp16, DataType::bf16}) {
+    for (int hdim_q = 32; hdim_q <= 256; hdim_q += 32) {
+      for (const int hdim_v : {hdim_q, hdim_q > 128 ? 128 : hdim_q}) {
+        if (hdim_q == 160 || hdim_q == 224) continue;  // run in the next larger
+        for (const bool is_direct : {false, true}) {
+          const BackwardConfig plain = backward_config(dtype, hdim_q, hdim_v, is_direct, false);
+          const BackwardConfig full = backward_config(dtype, hdim_q, hdim_v, is_direct, true);
+          CAPTURE(hdim_q);
+          CAPTURE(is_direct);
+          CHECK(plain.is_consistent());
+          CHECK(full.is_consistent());
+          CHECK(plain.kN() == full.kN());  // the workspace is laid out for either
+          CHECK(plain.shared_bytes() <= h200().shared_memory_per_block);
+          CHECK(full.shared_bytes() <= h200().shared_memory_per_block);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a configuration whose warps can't share its tiles is found out") {
+  BackwardConfig config = backward_config(DataType::bf16, 128, 128, false, false);
+  config.dq_warps_m = 8;
+  CHECK_FALSE(config.is_consistent());
+}
+
+TEST_CASE("what a kernel can't run it says") {
+  const BackwardConfig config = backward_config(DataType::bf16, 128, 128, false, false);
+  const BackwardConfig direct = backward_config(DataType::bf16, 128, 128, true, false);
+  Problem p = dense(2, 4, 2, 512, 128);
+  CHECK(unsupported_reason(config, p, h200()) == nullptr);
+  const auto reason = [&](const BackwardConfig& c) { return std::string(unsupported_reason(c, p, h200())); };
+  CHECK(reason(direct) == "max_seqlen_k is above the keys of one tile");
+  p.max_seqlen_k = 128;
+  CHECK(unsupported_reason(direct, p, h200()) == nullptr);
+  p.hdim_v = 136;
+  CHECK(reason(config) == "the kernel is for smaller head dimensions");
+  p.hdim_v = 100;
+  CHECK(reason(config) == "head dimensions must be multiples of 8");
+  p.hdim_v = 128;
+  p.dtype = DataType::fp32;
+  CHECK(reason(config) == "the kernel is for another data type");
+  p.dtype = DataType::bf16;
+  p.max_seqlen_q = (std::int64_t{1} << 30) + 1;
+  CHECK(reason(config) == "sequences above 2^30 rows are not supported");
+  p.max_seqlen_q = 512;
+  DeviceTraits small = h200();
+  small.shared_memory_per_block = 48 << 10;
+  CHECK(std::string(unsupported_reason(config, p, small)) ==
+        "a block of this GPU has too little shared memory for the kernel");
+}
+
+TEST_CASE("only general kernels have a workspace, only packed sequences a tile list") {
+  const BackwardConfig config = backward_config(DataType::bf16, 128, 128, false, false);
+  const BackwardConfig direct = backward_config(DataType::bf16, 128, 128, true, false);
+  CHECK(workspace_spec(direct, dense(1, 1, 1, 64, 64)).writes_dq_directly);
+  const WorkspaceSpec spec = workspace_spec(config, packed(4, 1000, 400));
+  CHECK(spec.kN0 == config.kN());
+  CHECK(spec.has_tile_list);
+  CHECK(spec.can_bound_splits);
+  CHECK_FALSE(workspace_spec(config, dense(1, 1, 1, 64, 64)).has_tile_list);
+}
+
+TEST_CASE("dq_acc is zeroed where it is added to, or where a split may leave rows out") {
+  const BackwardConfig config = backward_config(DataType::bf16, 128, 128, false, false);
+  Problem p = dense(1, 1, 1, 512, 128);
+  CHECK(workspace_spec(config, p).needs_zero_dq_acc);
+  p.is_deterministic = true;
+  CHECK_FALSE(workspace_spec(config, p).needs_zero_dq_acc);
+  p.mask = Mask::causal();
+  CHECK(workspace_spec(config, p).needs_zero_dq_acc);
+  p.mask = Mask::none();
+  p.logical_lengths = LogicalLengths::per_sequence;
+  CHECK(workspace_spec(config, p).needs_zero_dq_acc);
+}
+
+TEST_CASE("heads run together where tiles differ, as many as fit the cache and as even things out") {
+  const std::int64_t tiles = 4096 / 128;
+  CHECK(heads_together(dense(4, 16, 16, 4096, 128), tiles, h200()) == 1);
+  // 4096 rows of 1 KiB: q, dout and dq_acc of eight heads fit 32 MiB; 17 heads give every multiprocessor four tiles.
+  CHECK(heads_together(dense(4, 16, 16, 4096, 128, Mask::causal()), tiles, h200()) == 17);
+  CHECK(heads_together(dense(32, 16, 16, 512, 128, Mask::causal()), 4, h200()) == 132);
+  CHECK(heads_together(dense(1, 64, 8, 4096, 128, Mask::causal()), tiles, h200()) == 8);
+  CHECK(heads_together(dense(1, 16, 16, 65536, 128, Mask::causal()), 512, h200()) == 2);
+}
+
+TEST_CASE("a launch covers each tile of each key head once, or in deterministic mode each split") {
+  KernelLaunch launch;
+  KernelParams params = params_of(dense(4, 16, 8, 1000, 128));
+  REQUIRE(form_backward(false, functions(), 128, 128, h200(), params, launch));
+  CHECK(launch.function == functions().function[0][0]);
+  CHECK(launch.grid[0] == 4 * 8 * 8);
+  CHECK(launch.block[0] == 256);
+  CHECK(arguments_of(launch).jobs_per_head == 8);
+  CHECK(arguments_of(launch).is_aligned);
+  params.problem.is_deterministic = true;
+  params.max_splits = 3;
+  REQUIRE(form_backward(false, functions(), 128, 128, h200(), params, launch));
+  CHECK(arguments_of(launch).jobs_per_head == 3);
+  CHECK(launch.grid[0] == 4 * 8 * 3);
+}
+
+TEST_CASE("the grid of packed sequences doesn't grow with their capacity beyond a few blocks a multiprocessor") {
+  KernelLaunch launch;
+  const KernelParams params = params_of(packed(32, 400000, 8192));
+  REQUIRE(form_backward(false, functions(), 128, 128, h200(), params, launch));
+  CHECK(launch.grid[0] == 8 * 132);
+  CHECK(arguments_of(launch).jobs > launch.grid[0]);
+}
+
+TEST_CASE("features, and rows that aren't aligned, take the kernels that have them") {
+  KernelLaunch launch;
+  KernelParams params = params_of(dense(1, 2, 2, 100, 128));
+  REQUIRE(form_backward(true, functions(), 128, 128, h200(), params, launch));
+  CHECK(launch.function == functions().function[1][0]);
+  params.problem.has_softcap = true;
+  REQUIRE(form_backward(true, functions(), 128, 128, h200(), params, launch));
+  CHECK(launch.function == functions().function[1][1]);
+  params = params_of(dense(1, 2, 2, 100, 128), 129);
+  REQUIRE(form_backward(false, functions(), 128, 128, h200(), params, launch));
+  CHECK(launch.function == functions().function[0][1]);
+  CHECK_FALSE(arguments_of(launch).is_aligned);
+}
+
+TEST_CASE("rows of no sequence are cleared even where there is no tile") {
+  KernelLaunch launch;
+  KernelParams params = params_of(packed(0, 100, 8));
+  REQUIRE(form_backward(false, functions(), 128, 128, h200(), params, launch));
+  CHECK(launch.grid[0] == 1);
+  params = params_of(packed(0, 0, 8));
+  REQUIRE(form_backward(false, functions(), 128, 128, h200(), params, launch));
+  CHECK(launch.grid[0] == 0);
+}
+
+}  // namespace
