@@ -140,6 +140,7 @@ TEST_CASE("fault 9: pinned allocation or an event's query during a capture in gl
   }
   SUBCASE("right: though the pool has to allocate, and to ask about calls in flight") {
     const OwnedStream busy;
+    Gate gate(busy.get());
     call.executor.enqueue(call.arguments(), busy.get());
     std::vector<detail::StagingLease> all_that_is_free;
     const std::size_t blocks = pool.counters().blocks;
@@ -147,6 +148,8 @@ TEST_CASE("fault 9: pinned allocation or an event's query during a capture in gl
       all_that_is_free.emplace_back(pool.acquire(call.executor.state()->staging.bytes, {}));
     }
     const Ended ended = capture([&](hipStream_t stream) { call.executor.enqueue(call.arguments(), stream); });
+    gate.open();
+    busy.synchronize();
     CHECK(ended.error == hipSuccess);
     CHECK(ended.nodes > 0);
     CHECK(pool.counters().blocks > blocks + 1);

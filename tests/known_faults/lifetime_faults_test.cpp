@@ -23,11 +23,16 @@ std::string failure_of_replay(Call& call, const CapturedGraph& graph) {
   return test::failure_of_replay(call, [&](hipStream_t stream) { graph.launch(stream); });
 }
 
-/// Eager work of another shape whose staging has the size of long_case's.
+/// Eager work of another shape whose staging has the size of long_case's. It writes all staging that is free: calls
+/// wait behind one another until the pool has to make a block.
 struct OtherWork {
   void run() {
+    const detail::StagingPool& pool = call.executor.state()->pool;
     const OwnedStream stream;
-    for (int i = 0; i < 4; ++i) call.executor.enqueue(call.arguments(), stream.get());
+    Gate gate(stream.get());
+    const std::size_t blocks = pool.counters().blocks;
+    while (pool.counters().blocks == blocks) call.executor.enqueue(call.arguments(), stream.get());
+    gate.open();
     stream.synchronize();
   }
   Call call{group_case({7, 130, 190, 3}, 330, 17)};
@@ -245,11 +250,10 @@ TEST_CASE("fault 11: an executable destroyed while it runs") {
     CHECK(call.failure() == "");
   }
   SUBCASE("right: a Graph") {
+    auto graph = std::make_unique<Graph>(call.executor, call.arguments());  // may wait for the device
     Gate gate(stream.get());
-    {
-      Graph graph(call.executor, call.arguments());
-      graph.launch(stream.get());
-    }
+    graph->launch(stream.get());
+    graph.reset();
     other.run();
     gate.open();
     stream.synchronize();
