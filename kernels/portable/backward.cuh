@@ -636,16 +636,17 @@ struct BackwardKernel {
   }
 
   /// This warp's keys and the rows from `row` on, in a tile of shared memory with keys as rows.
-  __device__ void store_operands(std::uint16_t* tile, int row, const Operand (&from)[kKeyTiles][kScoredTiles]) const {
-    std::uint16_t* to = tile + warp_keys() * kPitchS + row + store_offset(kPitchS, lane);
+  __device__ void store_operands(std::uint16_t* operands, int row,
+                                 const Operand (&from)[kKeyTiles][kScoredTiles]) const {
+    std::uint16_t* to = operands + warp_keys() * kPitchS + row + store_offset(kPitchS, lane);
 #pragma unroll
     for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
       for (int i = 0; i < kScoredTiles; ++i) store_operand(to + m * 16 * kPitchS + i * 16, kPitchS, from[m][i]);
     }
   }
-  __device__ void load_operands(const std::uint16_t* tile, int row, Operand (&to)[kKeyTiles][kScoredTiles]) const {
-    const std::uint16_t* from = tile + warp_keys() * kPitchS + row + left_offset(kPitchS, lane);
+  __device__ void load_operands(const std::uint16_t* operands, int row, Operand (&to)[kKeyTiles][kScoredTiles]) const {
+    const std::uint16_t* from = operands + warp_keys() * kPitchS + row + left_offset(kPitchS, lane);
 #pragma unroll
     for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
