@@ -18,7 +18,7 @@ scripts/install_deps.sh lint
 . scripts/common.sh
 
 folders=(include executor kernels platform tools samples tests bench)
-mapfile -d '' files < <(find "${folders[@]}" -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' \) -print0)
+mapfile -d '' files < <(find "${folders[@]}" -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) -print0)
 echo "clang-format: ${#files[@]} files"
 clang-format --dry-run -Werror "${files[@]}"
 

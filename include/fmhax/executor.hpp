@@ -35,8 +35,8 @@ struct ExecutorOptions {
   Keepalive keepalive = Keepalive::event;
   MetadataPath metadata_path = MetadataPath::host;
   std::string kernel;  ///< use this registered entry and no other; empty: the best one
-  /// A ceiling for workspace_size(), 0: none. Deterministic kernels that can then sum several key tiles in each split of
-  /// dq_acc, as few as the ceiling allows; others are not chosen when they need more. Another ceiling may give other
+  /// A ceiling for workspace_size(), 0: none. Deterministic kernels that can then sum several key tiles in each split
+  /// of dq_acc, as few as the ceiling allows; others are not chosen when they need more. Another ceiling may give other
   /// bits.
   std::int64_t max_workspace_bytes = 0;
   /// Called once for each eager call whose arguments bring no workspace, and once for each graph or

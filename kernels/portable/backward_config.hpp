@@ -72,8 +72,8 @@ FMHAX_HOST_DEVICE constexpr BackwardConfig backward_config(DataType dtype, int h
     config.dq_warps_m = 4;
     if (widest == 64 && !has_features) config.kM = 128;
     if (widest == 96) config.dq_unroll = 8;
-  } else if (is_direct || (has_features && widest == 128)) {
-    config.kM = 32;
+  } else if (is_direct || has_features) {
+    config.kM = 32;  // features need registers of their own
   }
   return config;
 }

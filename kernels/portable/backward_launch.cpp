@@ -10,13 +10,18 @@ namespace fmhax::portable {
 
 bool needs_features(const Problem& p) { return p.bias != BiasKind::none || p.has_softcap || p.has_dropout; }
 
+bool takes_full_kernel(const BackwardConfig& plain, const Problem& p, const DeviceTraits& traits, bool is_aligned) {
+  return needs_features(p) || !is_aligned || traits.shared_memory_per_block < plain.shared_bytes();
+}
+
 const char* unsupported_reason(const BackwardConfig& config, const Problem& p, const DeviceTraits& traits) {
   if (p.dtype != config.dtype) return "the kernel is for another data type";
   if (p.hdim_q > config.hdim_q || p.hdim_v > config.hdim_v) return "the kernel is for smaller head dimensions";
   if (p.hdim_q % 8 != 0 || p.hdim_v % 8 != 0) return "head dimensions must be multiples of 8";
   if (p.max_seqlen_q > kMaxSeqlen || p.max_seqlen_k > kMaxSeqlen) return "sequences above 2^30 rows are not supported";
   if (config.is_direct && p.max_seqlen_k > config.kN()) return "max_seqlen_k is above the keys of one tile";
-  if (traits.shared_memory_per_block < config.shared_bytes()) {
+  const BackwardConfig full = backward_config(config.dtype, config.hdim_q, config.hdim_v, config.is_direct, true);
+  if (traits.shared_memory_per_block < full.shared_bytes()) {
     return "a block of this GPU has too little shared memory for the kernel";
   }
   return nullptr;
@@ -61,8 +66,9 @@ bool form_backward(bool is_direct, const BackwardFunctions& functions, int hdim_
     arguments.is_aligned =
         arguments.is_aligned && has_aligned_rows(params.o, p.dtype) && has_aligned_rows(params.dq, p.dtype);
   }
-  const bool has_features = needs_features(p) || !arguments.is_aligned;
-  const BackwardConfig config = backward_config(p.dtype, hdim_q, hdim_v, is_direct, has_features);
+  const BackwardConfig plain = backward_config(p.dtype, hdim_q, hdim_v, is_direct, false);
+  const bool is_full = takes_full_kernel(plain, p, traits, arguments.is_aligned);
+  const BackwardConfig config = is_full ? backward_config(p.dtype, hdim_q, hdim_v, is_direct, true) : plain;
   WorkspaceSpec spec = workspace_spec(config, p);
   spec.max_splits = params.max_splits;
 
@@ -87,7 +93,7 @@ bool form_backward(bool is_direct, const BackwardFunctions& functions, int hdim_
   const std::int64_t rows = rows_k(p) + (is_direct || p.is_group_mode ? rows_q(p) : 0);
   const std::int64_t blocks = rows == 0 ? 0 : std::clamp<std::int64_t>(arguments.jobs, 1, most);
 
-  set_launch(launch, functions.function[is_direct ? 1 : 0][has_features ? 1 : 0], static_cast<std::uint32_t>(blocks),
+  set_launch(launch, functions.function[is_direct ? 1 : 0][is_full ? 1 : 0], static_cast<std::uint32_t>(blocks),
              static_cast<std::uint32_t>(config.threads()), params);
   launch.shared_bytes = static_cast<std::uint32_t>(config.shared_bytes());
   add_argument(launch, sizeof(params), arguments);

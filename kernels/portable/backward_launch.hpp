@@ -11,6 +11,11 @@ namespace fmhax::portable {
 /// Anything that only a kernel with has_features computes.
 bool needs_features(const Problem& problem);
 
+/// Whether the kernel with has_features runs a problem that one without might: its tiles are smaller, so it also serves
+/// GPUs with less shared memory, and it takes rows that aren't aligned to 16 bytes.
+bool takes_full_kernel(const BackwardConfig& plain, const Problem& problem, const DeviceTraits& traits,
+                       bool is_aligned);
+
 /// Null when kernels for these rounded head dimensions can run the problem, else the reason.
 const char* unsupported_reason(const BackwardConfig& config, const Problem& problem, const DeviceTraits& traits);
 

@@ -185,6 +185,20 @@ TEST_CASE("features, and rows that aren't aligned, take the kernels that have th
   CHECK_FALSE(arguments_of(launch).is_aligned);
 }
 
+TEST_CASE("GPUs with less shared memory run every head dimension, on smaller tiles") {
+  DeviceTraits a100 = h200();
+  a100.multiprocessors = 108;
+  a100.shared_memory_per_block = 166912;
+  for (const int hdim : {32, 64, 96, 128, 192, 256}) {
+    CAPTURE(hdim);
+    const Problem p = dense(2, 4, 4, 1000, hdim);
+    CHECK(unsupported_reason(backward_config(DataType::bf16, hdim, hdim, false, false), p, a100) == nullptr);
+    KernelLaunch launch;
+    REQUIRE(form_backward(false, functions(), hdim, hdim, a100, params_of(p), launch));
+    CHECK(launch.shared_bytes <= a100.shared_memory_per_block);
+  }
+}
+
 TEST_CASE("rows of no sequence are cleared even where there is no tile") {
   KernelLaunch launch;
   KernelParams params = params_of(packed(0, 100, 8));
