@@ -167,6 +167,7 @@ TEST_CASE("offsets beyond 2^31 elements are right, whichever stride carries them
         view.*huge = kHugeStride;
         copy_rows(*compact_tensors[i], view);  // for the outputs that is NaN
       }
+      check_hip(hipDeviceSynchronize(), "hipDeviceSynchronize");  // copies within the device don't wait
       const OwnedStream stream;
       Executor(c.problem, options).enqueue(a, stream.get());
       stream.synchronize();
