@@ -42,7 +42,7 @@ sanitized_tests=(workspace_test platform_host_test platform_host_two_devices_tes
   platform_host_exit_test executor_test fmhax_kernels_cpu_test fmhax_train_test)
 # Failing calls must not leak, the C boundary must hold, and odd lengths stay inside; faults made on purpose do race.
 asan_tests=(explorer_scenarios_test known_faults_test platform_host_allocation_test fmhax_c_interface_test
-  fmhax_c_interface_failure_test gradient_fault_test)
+  fmhax_c_interface_failure_test gradient_fault_test gradient_feature_test)
 # Many threads at once.
 tsan_tests=(stress_test)
 
