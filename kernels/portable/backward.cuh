@@ -47,7 +47,7 @@ struct BackwardKernel {
   static constexpr BackwardConfig kConfig = Instance::kConfig;
   static constexpr DataType kType = kConfig.dtype;
   static constexpr int kM = kConfig.kM;
-  static constexpr int kN = kConfig.kN();
+  static constexpr int kN = kConfig.tile_keys();
   static constexpr int kThreads = kConfig.threads();
   static constexpr int kSplit = kConfig.hdim_split;
   static constexpr int kKeyTiles = kConfig.key_tiles;

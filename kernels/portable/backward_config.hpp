@@ -27,7 +27,7 @@ struct BackwardConfig {
 
   static constexpr int kJobBytes = 256;  ///< what else a block shares
 
-  FMHAX_HOST_DEVICE constexpr int kN() const { return 16 * key_tiles * warps / hdim_split; }
+  FMHAX_HOST_DEVICE constexpr int tile_keys() const { return 16 * key_tiles * warps / hdim_split; }
   /// The warps share each of their products evenly.
   constexpr bool is_consistent() const {
     const int dq_warps_n = warps / dq_warps_m;
@@ -41,11 +41,11 @@ struct BackwardConfig {
   FMHAX_HOST_DEVICE constexpr int pitch_v() const { return hdim_v + 8; }
   FMHAX_HOST_DEVICE constexpr int pitch_s() const { return kM + 8; }
   // Elements of shared memory; q, dout and ds in two stages.
-  FMHAX_HOST_DEVICE constexpr int k_elements() const { return kN() * pitch_q(); }
-  FMHAX_HOST_DEVICE constexpr int v_elements() const { return kN() * pitch_v(); }
+  FMHAX_HOST_DEVICE constexpr int k_elements() const { return tile_keys() * pitch_q(); }
+  FMHAX_HOST_DEVICE constexpr int v_elements() const { return tile_keys() * pitch_v(); }
   FMHAX_HOST_DEVICE constexpr int q_elements() const { return kM * pitch_q(); }
   FMHAX_HOST_DEVICE constexpr int dout_elements() const { return kM * pitch_v(); }
-  FMHAX_HOST_DEVICE constexpr int ds_elements() const { return kN() * pitch_s(); }
+  FMHAX_HOST_DEVICE constexpr int ds_elements() const { return tile_keys() * pitch_s(); }
   FMHAX_HOST_DEVICE constexpr int p_elements() const { return hdim_split > 1 ? ds_elements() : 0; }
   FMHAX_HOST_DEVICE constexpr int shared_bytes() const {
     const int staged = q_elements() + dout_elements() + ds_elements();

@@ -126,7 +126,7 @@ class JobFinder {
     if (!kConfig.is_direct && p_.is_deterministic) {
       const std::int32_t nsplits = params_.nsplits[p_.is_group_mode ? job.sequence : 0];
       job.split = of_sequence;
-      job.tiles = split_range(key_tiles(kConfig.kN(), job.k.physical), nsplits, of_sequence);
+      job.tiles = split_range(key_tiles(kConfig.tile_keys(), job.k.physical), nsplits, of_sequence);
     }
     job.tile.group = static_cast<int>(p_.nhead_q / p_.nhead_k);
     job.tile.seqlen_q = static_cast<int>(job.q.logical);
@@ -138,12 +138,12 @@ class JobFinder {
   /// Of the tiles that are left of the job, the first.
   __device__ void begin_tile(TileJob& job) const {
     constexpr int kM = kConfig.kM;
-    const std::int64_t key_begin = job.tiles.begin * kConfig.kN();
+    const std::int64_t key_begin = job.tiles.begin * kConfig.tile_keys();
     job.tile.key_begin = static_cast<int>(key_begin);
     job.tile.first_row = 0;
     job.tile.end_row = static_cast<int>(job.q.physical);
     if constexpr (!kConfig.is_direct) {
-      const std::int64_t key_end = key_begin + kConfig.kN();
+      const std::int64_t key_end = key_begin + kConfig.tile_keys();
       const IndexRange rows = rows_seeing(p_.mask, job.q.logical, job.k.logical,
                                           {key_begin, key_end < job.k.logical ? key_end : job.k.logical});
       job.tile.first_row = static_cast<int>(rows.begin / kM * kM);

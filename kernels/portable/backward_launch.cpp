@@ -19,7 +19,7 @@ const char* unsupported_reason(const BackwardConfig& config, const Problem& p, c
   if (p.hdim_q > config.hdim_q || p.hdim_v > config.hdim_v) return "the kernel is for smaller head dimensions";
   if (p.hdim_q % 8 != 0 || p.hdim_v % 8 != 0) return "head dimensions must be multiples of 8";
   if (p.max_seqlen_q > kMaxSeqlen || p.max_seqlen_k > kMaxSeqlen) return "sequences above 2^30 rows are not supported";
-  if (config.is_direct && p.max_seqlen_k > config.kN()) return "max_seqlen_k is above the keys of one tile";
+  if (config.is_direct && p.max_seqlen_k > config.tile_keys()) return "max_seqlen_k is above the keys of one tile";
   const BackwardConfig full = backward_config(config.dtype, config.hdim_q, config.hdim_v, config.is_direct, true);
   if (traits.shared_memory_per_block < full.shared_bytes()) {
     return "a block of this GPU has too little shared memory for the kernel";
@@ -29,7 +29,7 @@ const char* unsupported_reason(const BackwardConfig& config, const Problem& p, c
 
 WorkspaceSpec workspace_spec(const BackwardConfig& config, const Problem& p) {
   WorkspaceSpec spec;
-  spec.kN0 = config.kN();
+  spec.kN0 = config.tile_keys();
   spec.acc_element_size = sizeof(float);
   spec.is_group_mode = p.is_group_mode;
   spec.is_deterministic = p.is_deterministic;

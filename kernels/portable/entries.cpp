@@ -12,7 +12,7 @@ struct Row {
   static constexpr BackwardConfig kConfig = backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, false);
 
   static_assert(kConfig.is_consistent() && backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, true).is_consistent());
-  static_assert(kConfig.kN() == backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, true).kN());
+  static_assert(kConfig.tile_keys() == backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, true).tile_keys());
 
   static const char* unsupported_reason(const Problem& p, const DeviceTraits& traits) {
     return portable::unsupported_reason(kConfig, p, traits);

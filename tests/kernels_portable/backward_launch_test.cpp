@@ -72,7 +72,7 @@ TEST_CASE("every configuration shares its work evenly and fits a block of an H20
           CAPTURE(is_direct);
           CHECK(plain.is_consistent());
           CHECK(full.is_consistent());
-          CHECK(plain.kN() == full.kN());  // the workspace is laid out for either
+          CHECK(plain.tile_keys() == full.tile_keys());  // the workspace is laid out for either
           CHECK(plain.shared_bytes() <= h200().shared_memory_per_block);
           CHECK(full.shared_bytes() <= h200().shared_memory_per_block);
         }
@@ -118,7 +118,7 @@ TEST_CASE("only general kernels have a workspace, only packed sequences a tile l
   const BackwardConfig direct = backward_config(DataType::bf16, 128, 128, true, false);
   CHECK(workspace_spec(direct, dense(1, 1, 1, 64, 64)).writes_dq_directly);
   const WorkspaceSpec spec = workspace_spec(config, packed(4, 1000, 400));
-  CHECK(spec.kN0 == config.kN());
+  CHECK(spec.kN0 == config.tile_keys());
   CHECK(spec.has_tile_list);
   CHECK(spec.can_bound_splits);
   CHECK_FALSE(workspace_spec(config, dense(1, 1, 1, 64, 64)).has_tile_list);

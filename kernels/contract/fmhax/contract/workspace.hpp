@@ -124,7 +124,7 @@ FMHAX_HOST_DEVICE constexpr SplitRange split_range(std::int64_t tiles, std::int6
 /// ceil(tiles / max_splits) tiles each give. split_range() finds the same tiles per split again: ceil(tiles / nsplits)
 /// is not above them as nsplits * them >= tiles, and not below them as nsplits <= max_splits.
 FMHAX_HOST_DEVICE constexpr std::int64_t bounded_splits(std::int64_t tiles, std::int64_t max_splits) {
-  if (max_splits == 0 || tiles <= max_splits) return tiles;
+  if (max_splits <= 0 || tiles <= max_splits) return tiles;
   const std::int64_t per_split = tiles / max_splits + (tiles % max_splits != 0 ? 1 : 0);
   return (tiles + per_split - 1) / per_split;
 }
