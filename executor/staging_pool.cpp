@@ -147,7 +147,7 @@ void StagingPool::take_back_given_up() noexcept {
 }
 
 void StagingPool::release_after_event(StagingBlock* block) noexcept {
-  block->stream = kAnyStream;
+  block->stream.reset();
   put_in_flight(block);
 }
 
@@ -188,11 +188,11 @@ StagingBlock* StagingPool::take_finished() noexcept {
   StagingBlock** link = &in_flight_;
   while (*link != nullptr && unfinished < kUnfinishedToSkip && !behind.is_full()) {
     StagingBlock* block = *link;
-    const bool is_behind = block->stream != kAnyStream && behind.contains(block->stream);
+    const bool is_behind = block->stream && behind.contains(*block->stream);
     // An error of the query says nothing of the work: the block stays in flight.
     if (is_behind || hipEventQuery(block->event) != hipSuccess) {
       ++unfinished;
-      if (!is_behind) behind.add(block->stream);
+      if (!is_behind && block->stream) behind.add(*block->stream);
       link = &block->next;
       continue;
     }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "fmhax/contract/params.hpp"
@@ -19,16 +20,13 @@ namespace fmhax::detail {
 
 class StagingPool;
 
-/// No stream's handle.
-inline const hipStream_t kAnyStream = reinterpret_cast<hipStream_t>(~std::uintptr_t{0});
-
 /// Something that enqueued work refers to. Owned by its pool; in use by one call or graph at a time.
 struct StagingBlock {
   StagingPool* pool = nullptr;
   void* memory = nullptr;    ///< pinned; the pool's, or external.get(), or null for a block without bytes
   std::size_t capacity = 0;  ///< bytes of the pool's own memory, 0 without
   hipEvent_t event = nullptr;
-  hipStream_t stream = nullptr;        ///< that the event was recorded on, kAnyStream where the pool did not record it
+  std::optional<hipStream_t> stream;   ///< that the pool recorded the event on; none where it was not the pool
   std::shared_ptr<void> external;      ///< the caller's pinned memory
   std::shared_ptr<void> pieces;        ///< of a graph that is gone; letting go of them may wait for the device
   std::shared_ptr<CallStatus> status;  ///< kept alive until the block serves another call
