@@ -531,7 +531,7 @@ struct BackwardKernel {
     const auto always = [](int) { return true; };
     const auto in_rows = [&](int row) { return row < rows; };
     const auto in_columns = [&](int column) { return column < columns; };
-    const auto add = [](auto* to, const auto& value) { atomic_add(to, value); };
+    const auto add = [](auto* to, const auto& value) { arch::atomic_add(to, value); };
     const auto store = [this](auto* to, auto value) {
       if (job.adds) {
         value.x += to->x;

@@ -97,7 +97,7 @@ struct DbiasKernel {
           if (!visible.contains(r, key)) continue;
           const float score = params.scale * probability.tile[t].value[i];
           const float logit = logits.template logit<kDtype>(score, static_cast<std::int32_t>(row), key).value;
-          sum.tile[t].value[i] += exp2_fast((logit - lse) * kLog2E) * (dp.tile[t].value[i] - d);
+          sum.tile[t].value[i] += arch::fast_exp2((logit - lse) * kLog2E) * (dp.tile[t].value[i] - d);
         }
       }
     }

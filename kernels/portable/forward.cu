@@ -134,7 +134,7 @@ struct ForwardKernel {
     for (int r = 0; r < Accumulator::kRows; ++r) {
       const float now = fmaxf(largest[r], row_largest[r]);
       base[r] = now == -INFINITY ? 0.0F : now;  // rows that have seen nothing yet
-      shrink[r] = exp2_fast(largest[r] - base[r]);
+      shrink[r] = arch::fast_exp2(largest[r] - base[r]);
       largest[r] = now;
       sum[r] *= shrink[r];
     }
@@ -153,7 +153,7 @@ struct ForwardKernel {
 #pragma unroll
         for (int c = 0; c < Accumulator::kColumns; ++c) {
           float& score = s.tile[t].value[Accumulator::element(r, c)];
-          score = exp2_fast(score - base[r]);
+          score = arch::fast_exp2(score - base[r]);
           sum[r] += score;
         }
       }
@@ -197,8 +197,8 @@ struct ForwardKernel {
       if (kHasFeatures && p.has_sink) {
         const float sink = params.sink[head] * kLog2E;
         const float now = fmaxf(largest[r], sink);
-        shrink = exp2_fast(largest[r] - now);
-        sum[r] = sum[r] * shrink + exp2_fast(sink - now);
+        shrink = arch::fast_exp2(largest[r] - now);
+        sum[r] = sum[r] * shrink + arch::fast_exp2(sink - now);
         largest[r] = now;
       }
       inverse[r] = sum[r] > 0.0F ? shrink / sum[r] : 0.0F;

@@ -63,10 +63,7 @@ __device__ inline void store_packed(std::uint16_t* to, const uint2& four, bool i
   if (is_aligned) {
     *reinterpret_cast<uint2*>(to) = four;
   } else {
-    to[0] = static_cast<std::uint16_t>(four.x);
-    to[1] = static_cast<std::uint16_t>(four.x >> 16);
-    to[2] = static_cast<std::uint16_t>(four.y);
-    to[3] = static_cast<std::uint16_t>(four.y >> 16);
+    store_half_vector(to, four, false);
   }
 }
 

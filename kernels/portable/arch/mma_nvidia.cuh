@@ -6,9 +6,7 @@
 
 #include <cstdint>
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
+#include "elements.cuh"
 #include "fmhax/contract/problem.hpp"
 
 namespace fmhax::portable {
@@ -73,27 +71,7 @@ __device__ inline void mma_16x8(float* c, const Operand& a, std::uint32_t b0, st
   }
 }
 
-template <DataType kType>
-__device__ inline std::uint32_t pack(float low, float high) {
-  if constexpr (kType == DataType::bf16) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return *reinterpret_cast<const std::uint32_t*>(&pair);
-  } else {
-    const __half2 pair = __floats2half2_rn(low, high);
-    return *reinterpret_cast<const std::uint32_t*>(&pair);
-  }
-}
-
 }  // namespace detail
-
-template <DataType kType>
-__device__ inline float to_float(std::uint16_t bits) {
-  if constexpr (kType == DataType::bf16) {
-    return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
-  } else {
-    return __half2float(__ushort_as_half(bits));
-  }
-}
 
 // A 16 x 16 tile of shared memory becomes an operand in four ways. Each wants the address of the tile's first element
 // plus the lane's offset, for `pitch` elements a row. The instruction's order of 8 x 8 matrices is chosen by the lanes'
@@ -127,8 +105,8 @@ __device__ inline void multiply(Accumulator& sum, const Operand& left, const Ope
 /// A product's result, rounded, as the left operand of the next product.
 template <DataType kType>
 __device__ inline Operand to_operand(const Accumulator& a) {
-  return {{detail::pack<kType>(a.value[0], a.value[1]), detail::pack<kType>(a.value[2], a.value[3]),
-           detail::pack<kType>(a.value[4], a.value[5]), detail::pack<kType>(a.value[6], a.value[7])}};
+  return {{narrow<kType>(a.value[0], a.value[1]), narrow<kType>(a.value[2], a.value[3]),
+           narrow<kType>(a.value[4], a.value[5]), narrow<kType>(a.value[6], a.value[7])}};
 }
 
 /// Writes an operand from to_operand() to a 16 x 16 tile of shared memory, row by row; wants the tile's address plus
@@ -157,34 +135,11 @@ __device__ inline int packed_column(int lane = lane_id()) { return lane % 2 * 8 
 template <DataType kType>
 __device__ inline uint2 packed_quad(const Accumulator& a, int i, float scale, int lane = lane_id()) {
   const float* v = a.value + 2 * i;
-  const std::uint32_t low = detail::pack<kType>(v[0] * scale, v[1] * scale);
-  const std::uint32_t high = detail::pack<kType>(v[4] * scale, v[5] * scale);
+  const std::uint32_t low = narrow<kType>(v[0] * scale, v[1] * scale);
+  const std::uint32_t high = narrow<kType>(v[4] * scale, v[5] * scale);
   const bool is_odd = (lane & 1) != 0;
   const std::uint32_t got = __shfl_xor_sync(0xffffffffU, is_odd ? low : high, 1);
   return is_odd ? make_uint2(got, high) : make_uint2(low, got);
-}
-
-/// target[0..3] += value, each element atomically; aligned to its size.
-__device__ inline void atomic_add(float4* target, const float4& value) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(target), "f"(value.x), "f"(value.y), "f"(value.z),
-               "f"(value.w)
-               : "memory");
-#else
-  auto* to = reinterpret_cast<float*>(target);
-  atomicAdd(to, value.x);
-  atomicAdd(to + 1, value.y);
-  atomicAdd(to + 2, value.z);
-  atomicAdd(to + 3, value.w);
-#endif
-}
-__device__ inline void atomic_add(float2* target, const float2& value) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(target), "f"(value.x), "f"(value.y) : "memory");
-#else
-  atomicAdd(&target->x, value.x);
-  atomicAdd(&target->y, value.y);
-#endif
 }
 
 /// 16 (4) bytes from global to shared memory, behind the thread's back; zeros when not valid.
@@ -205,11 +160,5 @@ __device__ inline void sync_warps(int group, int warps) {
 
 /// Waits for all of this thread's copies.
 __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
-__device__ inline float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 }  // namespace fmhax::portable

@@ -66,18 +66,25 @@ __device__ __forceinline__ float fast_exp2(float x) {
   return result;
 }
 
-/// Adds four floats to 16-byte aligned global memory; each addition is atomic, the four together are not.
-__device__ __forceinline__ void atomic_add4(float* to, float4 value) {
+/// target += value, each element atomically, the elements together not; aligned to its size.
+__device__ __forceinline__ void atomic_add(float4* target, const float4& value) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
-               :
-               : "l"(to), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(target), "f"(value.x), "f"(value.y), "f"(value.z),
+               "f"(value.w)
                : "memory");
 #else
-  atomicAdd(to, value.x);
-  atomicAdd(to + 1, value.y);
-  atomicAdd(to + 2, value.z);
-  atomicAdd(to + 3, value.w);
+  atomicAdd(&target->x, value.x);
+  atomicAdd(&target->y, value.y);
+  atomicAdd(&target->z, value.z);
+  atomicAdd(&target->w, value.w);
+#endif
+}
+__device__ __forceinline__ void atomic_add(float2* target, const float2& value) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(target), "f"(value.x), "f"(value.y) : "memory");
+#else
+  atomicAdd(&target->x, value.x);
+  atomicAdd(&target->y, value.y);
 #endif
 }
 
