@@ -1,45 +1,26 @@
 /// @file dq, dk, dv of one tile of keys, on matrix units.
 ///
-/// For a tile of keys the block walks over the query tiles that see it. A warp scores its 16 keys against a query tile
+/// For a tile of keys the block walks over the query tiles that see it. A warp scores its keys against a query tile
 /// with the keys as rows, S^T = K Q^T and dP^T = V dO^T, so that P^T and dS^T already lie in registers as the left
-/// operands of dV += P^T dO and dK += dS^T Q. Only dS goes through shared memory, for dQ = dS K, which each step
-/// computes for the step before: one barrier a step.
+/// operands of dV += P^T dO and dK += dS^T Q. dS goes through shared memory too, for dQ = dS K, which each step
+/// computes for the step before: the block meets once a step. Warps that share keys (BackwardConfig::hdim_split) also
+/// pass each other P and dS there.
 #pragma once
 
 #include <hip/hip_runtime.h>
 
 #include <type_traits>
 
-#include "backward_arguments.hpp"
-#include "backward_config.hpp"
+#include "band.cuh"
+#include "dq_tile.cuh"
 #include "fmhax/contract/params.hpp"
-#include "fmhax/contract/sequence.hpp"
-#include "fmhax/contract/workspace.hpp"
 #include "mma.cuh"
+#include "row_dots.cuh"
 #include "score_tile.cuh"
 #include "tile_copy.cuh"
+#include "tile_job.cuh"
 
 namespace fmhax::portable {
-
-/// Of the key tile in work.
-struct TileNumbers {
-  int group = 1;                   ///< query heads of the key head
-  int seqlen_q = 0, seqlen_k = 0;  ///< logical
-  int first_row = 0, end_row = 0;  ///< the query rows to visit; first_row is a multiple of kM
-  int key_begin = 0;
-};
-
-/// What a block works on: a tile of keys of one key head. Lies in shared memory, as registers are what is short.
-struct TileJob {
-  std::int64_t index = 0;  ///< of the block's share of the jobs
-  std::int64_t sequence = 0;
-  std::int64_t head_k = 0;
-  std::int64_t split = 0;
-  SplitRange tiles{};  ///< those that are left of the share
-  SequenceRange q{}, k{};
-  bool adds = false;  ///< deterministic mode: an earlier tile wrote to the split
-  TileNumbers tile{};
-};
 
 /// `Instance` has a constexpr BackwardConfig kConfig.
 template <class Instance>
@@ -187,44 +168,25 @@ struct BackwardKernel {
     }
   }
 
-  // d of a query tile straight from dout and o, for direct kernels: kLanesPerRow threads take a row.
-  static constexpr int kLanesPerRow = kThreads / kM < 8 ? kThreads / kM : 8;
-  static_assert(!kConfig.is_direct || (kThreads % kLanesPerRow == 0 && kThreads / kLanesPerRow >= kM));
-  static constexpr int kRowChunks = (kConfig.hdim_v / 8 + kLanesPerRow - 1) / kLanesPerRow;
-  struct RowParts {
-    uint4 dout[kRowChunks], o[kRowChunks];
-    float dlse = 0;
-  };
+  using Dots = RowDots<kType, kM, kThreads, kConfig.hdim_v>;
 
-  /// Asks for what d of the tile is made of.
-  __device__ void load_row_parts(const Cursor& at, RowParts& parts) const {
-    const int row = at.row + thread / kLanesPerRow;
-    const bool is_row = thread / kLanesPerRow < kM && row < tile.seqlen_q;
+  /// Asks for what d of the tile is made of, for direct kernels.
+  __device__ void load_row_parts(const Cursor& at, typename Dots::Parts& parts) const {
+    const int row = at.row + Dots::row(thread);
+    const bool is_row = Dots::row(thread) < kM && row < tile.seqlen_q;
     const std::int64_t head = head_q(at.head);
-    const std::uint16_t* dout = rows_of(params.dout, job.q, row, head);
-    const std::uint16_t* o = rows_of(params.o, job.q, row, head);
-#pragma unroll
-    for (int i = 0; i < kRowChunks; ++i) {
-      const int column = (thread % kLanesPerRow + i * kLanesPerRow) * 8;
-      parts.dout[i] = parts.o[i] = make_uint4(0, 0, 0, 0);
-      if (is_row && column < hdim_v()) {
-        parts.dout[i] = load_chunk(dout + column, is_aligned());
-        parts.o[i] = load_chunk(o + column, is_aligned());
-      }
-    }
+    Dots::load(thread, is_row, rows_of(params.dout, job.q, row, head), rows_of(params.o, job.q, row, head), hdim_v(),
+               is_aligned(), parts);
     parts.dlse = 0;
     if (params.problem.has_dlse && is_row) {
       parts.dlse = static_cast<const float*>(params.dlse.data)[offset_of(params.dlse, job.q, row, head)];
     }
   }
 
-  __device__ void finish_d(const RowParts& parts, int stage) {
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < kRowChunks; ++i) sum += dot<kType>(parts.dout[i], parts.o[i]);
-    for (int offset = kLanesPerRow / 2; offset > 0; offset /= 2) sum += arch::shuffle_xor(sum, offset);
-    const int row = thread / kLanesPerRow;
-    if (row < kM && thread % kLanesPerRow == 0) {
+  __device__ void finish_d(const typename Dots::Parts& parts, int stage) {
+    const float sum = Dots::sum(parts);
+    const int row = Dots::row(thread);
+    if (row < kM && Dots::is_first(thread)) {
       reinterpret_cast<float*>(shared.stats[stage])[row / 2 * 4 + row % 2 + 2] = sum - parts.dlse;
     }
   }
@@ -298,17 +260,7 @@ struct BackwardKernel {
     return stats[i * 8 + Accumulator::column(2 * pair, lane) / 2];
   }
 
-  /// Row i of the sequence sees keys i + low .. i + high, within the sequence.
-  struct Band {
-    int low, high;
-  };
-  __device__ Band visible_band() const {
-    constexpr std::int64_t kFar = kMaxSeqlen;
-    const Mask& mask = params.problem.mask;
-    const std::int64_t offset = mask_offset(mask, tile.seqlen_q, tile.seqlen_k);
-    return {static_cast<int>(mask.window_left < 0 ? -kFar : clamp_index(offset - mask.window_left, -kFar, kFar)),
-            static_cast<int>(mask.window_right < 0 ? kFar : clamp_index(offset + mask.window_right, -kFar, kFar))};
-  }
+  __device__ Band visible_band() const { return Band::of(params.problem.mask, tile.seqlen_q, tile.seqlen_k); }
   __device__ bool is_visible(const Band& band, int row, int key) const {
     return key < tile.seqlen_k && key - row >= band.low && key - row <= band.high;
   }
@@ -478,78 +430,14 @@ struct BackwardKernel {
       const int end = min(min(tile.seqlen_k, kN), at.row + kM + band.high);
 #pragma unroll 2
       for (int key = max(at.row + band.low, 0) / 16 * 16; key < end; key += 16) multiply_keys(key);
-      write_direct_dq(at, dq, tile_m * 16, tile_n * 16, first * 16);
+      const int rows = static_cast<int>(job.q.physical) - at.row - tile_m * 16;
+      store_dq<kType>(dq, at.target, dq_row_bytes(), first * 16, rows, hdim_q() - tile_n * 16, params.scale,
+                      is_aligned(), lane);
     } else {
 #pragma unroll kConfig.dq_unroll
       for (int key = 0; key < kN; key += 16) multiply_keys(key);
-      write_dq_acc(at, dq, tile_m * 16, tile_n * 16, first * 16);
-    }
-  }
-
-  __device__ void write_direct_dq(const DqCursor& at, const Accumulator (&dq)[kDqTilesM][kDqTilesAtOnce], int tile_row,
-                                  int tile_column, int first_column) {
-    const int rows = static_cast<int>(job.q.physical) - at.row - tile_row - quad_row(0, lane);
-    const int columns = hdim_q() - tile_column - packed_column(lane);
-#pragma unroll
-    for (int m = 0; m < kDqTilesM; ++m) {
-#pragma unroll
-      for (int i = 0; i < kQuads; ++i) {
-        const int row = m * 16 + i * 8;
-        auto* to = reinterpret_cast<std::uint16_t*>(at.target + row * dq_row_bytes()) + first_column;
-#pragma unroll
-        for (int n = 0; n < kDqTilesAtOnce; ++n) {
-          const uint2 four = packed_quad<kType>(dq[m][n], i, params.scale, lane);
-          if (row < rows && n * 16 < columns) store_packed(to + n * 16, four, is_aligned());
-        }
-      }
-    }
-  }
-
-  __device__ void write_dq_acc(const DqCursor& at, const Accumulator (&dq)[kDqTilesM][kDqTilesAtOnce], int tile_row,
-                               int tile_column, int first_column) {
-    const int rows = tile.seqlen_q - at.row - tile_row;
-    const int columns = hdim_q() - tile_column;
-    const auto write = [&](auto&& is_row, auto&& is_column, auto&& put) {
-#pragma unroll
-      for (int m = 0; m < kDqTilesM; ++m) {
-#pragma unroll
-        for (int i = 0; i < kQuads; ++i) {
-          if (!is_row(m * 16 + quad_row(i, lane))) continue;
-          auto* to = reinterpret_cast<float*>(at.target + (m * 16 + i * 8) * dq_row_bytes()) + first_column;
-#pragma unroll
-          for (int n = 0; n < kDqTilesAtOnce; ++n) {
-            const float4 quad = row_quad(dq[m][n], i);
-            if (is_column(n * 16 + 15)) {
-              put(reinterpret_cast<float4*>(to + n * 16), quad);
-            } else if (is_column(n * 16 + 7)) {  // the last eight columns
-              put(reinterpret_cast<float2*>(to + n * 16 - quad_column(lane)), make_float2(quad.x, quad.y));
-            }
-          }
-        }
-      }
-    };
-    const auto always = [](int) { return true; };
-    const auto in_rows = [&](int row) { return row < rows; };
-    const auto in_columns = [&](int column) { return column < columns; };
-    const auto add = [](auto* to, const auto& value) { arch::atomic_add(to, value); };
-    const auto store = [this](auto* to, auto value) {
-      if (job.adds) {
-        value.x += to->x;
-        value.y += to->y;
-        if constexpr (sizeof(value) == sizeof(float4)) {
-          value.z += to->z;
-          value.w += to->w;
-        }
-      }
-      *to = value;
-    };
-    const bool is_whole = rows >= kDqTilesM * 16 && columns >= kDqTilesAtOnce * 16;
-    if (params.problem.is_deterministic) {
-      write(in_rows, in_columns, store);
-    } else if (is_whole) {
-      write(always, always, add);
-    } else {
-      write(in_rows, in_columns, add);
+      add_to_dq_acc(dq, at.target, params.problem.hdim_q, first * 16, tile.seqlen_q - at.row - tile_m * 16,
+                    hdim_q() - tile_n * 16, params.problem.is_deterministic, job.adds, lane);
     }
   }
 
@@ -569,7 +457,7 @@ struct BackwardKernel {
       move_to_head(dq);
       load_step(next, 0, tile.seqlen_q - next.row);
       if constexpr (kConfig.is_direct) {
-        RowParts parts;
+        typename Dots::Parts parts;
         load_row_parts(next, parts);
         finish_d(parts, 0);
       }
@@ -579,7 +467,7 @@ struct BackwardKernel {
       const int stage = index & 1;
       wait_for_copies();
       __syncthreads();
-      [[maybe_unused]] RowParts parts;
+      [[maybe_unused]] typename Dots::Parts parts;
       if (index + 1 < steps) {
         load_step(next, stage ^ 1, tile.seqlen_q - next.row);
         if constexpr (kConfig.is_direct) load_row_parts(next, parts);
