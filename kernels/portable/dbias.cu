@@ -227,18 +227,12 @@ bool form(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& 
   return true;
 }
 
-template <DataType kDtype>
-bool form(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
-  const std::int64_t hdim = std::max(params.problem.hdim_q, params.problem.hdim_v);
-  if (hdim <= 64) return form<kDtype, 64>(traits, params, launch);
-  return hdim <= 128 ? form<kDtype, 128>(traits, params, launch) : form<kDtype, 256>(traits, params, launch);
-}
-
 }  // namespace
 
 bool form_dbias(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
-  return params.problem.dtype == DataType::fp16 ? form<DataType::fp16>(traits, params, launch)
-                                                : form<DataType::bf16>(traits, params, launch);
+  return form_by_type_and_hdim(params.problem, [&](auto type, auto hdim) {
+    return form<decltype(type)::value, decltype(hdim)::value>(traits, params, launch);
+  });
 }
 
 }  // namespace fmhax::portable

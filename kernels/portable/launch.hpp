@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "fmhax/contract/kernel_entry.hpp"
 
@@ -45,6 +46,20 @@ inline bool has_aligned_rows(const TensorRef& tensor, DataType dtype, std::int64
   return reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(bytes) == 0 &&
          tensor.stride_batch % elements == 0 && tensor.stride_seqlen % elements == 0 &&
          tensor.stride_nhead % elements == 0;
+}
+
+/// form(type, hdim), both integral_constants: the problem's data type, and 64, 128 or 256, which both head dimensions
+/// fit.
+template <typename Form>
+bool form_by_type_and_hdim(const Problem& p, const Form& form) {
+  const auto by_hdim = [&](auto type) {
+    const std::int64_t hdim = std::max(p.hdim_q, p.hdim_v);
+    if (hdim <= 64) return form(type, std::integral_constant<int, 64>{});
+    return hdim <= 128 ? form(type, std::integral_constant<int, 128>{})
+                       : form(type, std::integral_constant<int, 256>{});
+  };
+  return p.dtype == DataType::fp16 ? by_hdim(std::integral_constant<DataType, DataType::fp16>{})
+                                   : by_hdim(std::integral_constant<DataType, DataType::bf16>{});
 }
 
 constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t divisor) { return (value + divisor - 1) / divisor; }
