@@ -4,7 +4,7 @@
 #   asan   tests under AddressSanitizer (with leaks) and UndefinedBehaviorSanitizer
 #   tsan   tests under ThreadSanitizer
 #   rocm   the host code against ROCm's own headers and runtime
-#   lint   clang-format
+#   lint   clang-format and clang-tidy
 # Usage: scripts/test.sh [--quick] [--only host|asan|tsan|rocm|lint]
 #   --quick   host alone;  --only may be repeated
 set -euo pipefail
@@ -80,7 +80,7 @@ step_tsan() {
 }
 
 step_rocm() { scripts/rocm_check.sh; }
-step_lint() { scripts/lint.sh --format; }  # clang-tidy takes longer than all tests: scripts/lint.sh alone
+step_lint() { scripts/lint.sh; }
 
 summary=()
 failed=0

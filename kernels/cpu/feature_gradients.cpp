@@ -75,6 +75,7 @@ class BiasTileSum {
 void fill_dbias(Fill value, const KernelParams& params, IndexRange rows, Block block) {
   const Problem& p = params.problem;
   const std::int64_t count = rows.end - rows.begin;
+  if (count <= 0) return;
   const std::int64_t batch = p.is_group_mode ? 1 : params.dbias_batch;
   for (std::int64_t i = block.index; i < batch * count; i += block.count) {
     const std::int64_t row = rows.begin + i % count;

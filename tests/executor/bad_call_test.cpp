@@ -12,20 +12,6 @@ using namespace fmhax::test;
 
 namespace {
 
-struct BadCall {
-  const char* names;  ///< what the message must contain
-  std::function<void(CallArguments&)> spoil;
-};
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 bool all_nan(const verification::DenseTensor& tensor) {
   for (const double value : tensor.data) {
     if (!std::isnan(value)) return false;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -184,6 +185,21 @@ inline bool has_second_device() {
   check_hip(hipGetDeviceCount(&count), "hipGetDeviceCount");
   if (count < 2) MESSAGE("left out: it needs a second device");
   return count >= 2;
+}
+
+/// A change to arguments that makes a call wrong.
+struct BadCall {
+  const char* names;  ///< what the message must contain
+  std::function<void(CallArguments&)> spoil;
+};
+
+inline std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
 }
 
 /// Waits until `condition` holds, 20 seconds at most.

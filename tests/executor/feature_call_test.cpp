@@ -14,20 +14,6 @@ using namespace fmhax::test;
 
 namespace {
 
-struct BadCall {
-  const char* names;  ///< what the message must contain
-  std::function<void(CallArguments&)> spoil;
-};
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 /// The case's own type, or where the device's kernels have features in others alone, one of those.
 void choose_supported_dtype(Case& c) {
   for (const DataType dtype : {c.problem.dtype, DataType::fp16}) {
