@@ -30,6 +30,9 @@ struct Objection {
 
 Objection find_objection(const WorkspaceSpec& spec, const Problem& p) {
   if (spec.acc_element_size <= 0) return {"spec.acc_element_size", spec.acc_element_size, "positive"};
+  if (spec.acc_alignment <= 0 || spec.acc_alignment % kWorkspaceAlignment != 0) {
+    return {"spec.acc_alignment", spec.acc_alignment, "a positive multiple of 16"};
+  }
   if (spec.is_group_mode != p.is_group_mode) {
     return {"spec.is_group_mode", spec.is_group_mode, "equal to problem.is_group_mode"};
   }
@@ -63,7 +66,7 @@ std::int64_t value_or_throw(Checked size, const char* what, const Problem& probl
 Checked host_size(const WorkspaceSpec& spec, std::int64_t batch) {
   if (spec.writes_dq_directly) return 0;
   // With this sum in range, nothing in dq_acc_position() can overflow.
-  const Checked rounding = 4 * kWorkspaceAlignment;
+  const Checked rounding = Checked{4 * kWorkspaceAlignment} + spec.acc_alignment;
   Checked r = Checked{batch} * 4 + (Checked{batch} + 1) * 8 + rounding;
   if (holds_tile_list(spec)) r = r + (Checked{batch} + 1) * 4 + Checked{batch} * 4;
   if (!r.overflow) r.value = dq_acc_position(spec, batch);

@@ -32,7 +32,7 @@ static_assert(FMHAX_SIDE_K == static_cast<int>(SequenceSide::k));
 static_assert(sizeof(fmhax_problem) == offsetof(fmhax_problem, reserved) + sizeof(std::int32_t));
 static_assert(sizeof(fmhax_sequence_lengths) == offsetof(fmhax_sequence_lengths, cu_seqlen_k) + sizeof(void*));
 static_assert(sizeof(fmhax_call_status) == offsetof(fmhax_call_status, checks) + sizeof(std::int64_t));
-static_assert(sizeof(fmhax_workspace_spec) == offsetof(fmhax_workspace_spec, max_splits) + sizeof(std::int64_t));
+static_assert(sizeof(fmhax_workspace_spec) == offsetof(fmhax_workspace_spec, acc_alignment) + sizeof(std::int64_t));
 
 }  // namespace
 
@@ -152,6 +152,7 @@ WorkspaceSpec spec_from(const fmhax_workspace_spec* given) {
   spec.has_tile_list = c.has_tile_list != 0;
   spec.can_bound_splits = c.can_bound_splits != 0;
   spec.max_splits = c.max_splits;
+  if (c.acc_alignment != 0) spec.acc_alignment = c.acc_alignment;  // 0 comes from programs that are older than it
   return spec;
 }
 
@@ -168,6 +169,7 @@ fmhax_workspace_spec to_c(const WorkspaceSpec& spec) {
   c.has_tile_list = spec.has_tile_list;
   c.can_bound_splits = spec.can_bound_splits;
   c.max_splits = spec.max_splits;
+  c.acc_alignment = spec.acc_alignment;
   return c;
 }
 

@@ -192,9 +192,10 @@ typedef struct fmhax_workspace_spec {
   int32_t has_tile_list;     ///< the metadata hold the order of blocks; without meaning in batch mode
   int32_t can_bound_splits;  ///< the kernels work with any max_splits
   int64_t max_splits;        ///< deterministic, not persistent: the most splits of one sequence; 0: no bound
+  int64_t acc_alignment;     ///< of dq_acc within the workspace, in bytes: a multiple of 16; 0: 16
 } fmhax_workspace_spec;
 
-/// Defaults: accumulator elements of 4 bytes, else 0.
+/// Defaults: accumulator elements of 4 bytes, aligned to 16, else 0.
 fmhax_error_code fmhax_workspace_spec_init(fmhax_workspace_spec* spec, size_t struct_size);
 /// Bytes of metadata at the head of the workspace.
 fmhax_error_code fmhax_workspace_host_size(const fmhax_workspace_spec* spec, int64_t batch, int64_t* bytes);

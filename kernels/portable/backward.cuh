@@ -69,7 +69,7 @@ struct BackwardKernel {
   struct Cursor {
     const std::uint16_t* q;
     const std::uint16_t* dout;
-    const float* stats;  ///< of lse in one half of the threads that bring them, of d in the other
+    const float* stats;  ///< of lse or of d, whichever the thread brings
     int head;            ///< within the key head's group
     int row;
   };
@@ -129,8 +129,9 @@ struct BackwardKernel {
 
   static constexpr int kStatsThreads = kThreads < 2 * kM ? kThreads / 2 : kM;
   static_assert(kM % kStatsThreads == 0);
-  __device__ bool brings_d() const { return thread >= kStatsThreads; }
-  __device__ int stats_row() const { return thread % kStatsThreads; }
+  // A thread brings the number that lies at its own place in `stats`.
+  __device__ bool brings_d() const { return (thread & 2) != 0; }
+  __device__ int stats_row() const { return thread / 4 * 2 + thread % 2; }
 
   /// At the first row of a head.
   __device__ void move_to_head(Cursor& at) const {
@@ -157,13 +158,12 @@ struct BackwardKernel {
   __device__ void load_step(const Cursor& at, int stage, int rows) {
     CopyQ::run(thread, shared.q[stage], at.q, params.q.stride_seqlen, rows, hdim_q(), is_aligned());
     CopyDout::run(thread, shared.dout[stage], at.dout, params.dout.stride_seqlen, rows, hdim_v(), is_aligned());
-    auto* stats = reinterpret_cast<float*>(shared.stats[stage]) + (brings_d() ? 2 : 0);
+    auto* stats = reinterpret_cast<float*>(shared.stats[stage]) + thread;
     const std::int64_t stride = (brings_d() ? params.d : params.lse).stride_seqlen;
 #pragma unroll
     for (int i = 0; i < kM; i += kStatsThreads) {
-      const int row = stats_row() + i;
-      if (thread < (kConfig.is_direct ? 1 : 2) * kStatsThreads) {
-        copy4_async(stats + row / 2 * 4 + row % 2, at.stats + i * stride, row < rows);
+      if (thread < 2 * kStatsThreads && !(kConfig.is_direct && brings_d())) {
+        copy4_async(stats + 2 * i, at.stats + i * stride, stats_row() + i < rows);
       }
     }
   }
@@ -382,9 +382,9 @@ struct BackwardKernel {
       const std::int64_t nsplits = p.is_deterministic ? params.nsplits[p.is_group_mode ? job.sequence : 0] : 1;
       const std::int64_t begin = p.is_group_mode ? params.dq_acc_offsets[job.sequence]
                                                  : job.sequence * p.nhead_q * nsplits * job.q.physical * p.hdim_q;
-      const std::int64_t rows = (head_q(at.head) * nsplits + job.split) * job.q.physical + row + quad_row(0, lane);
+      const std::int64_t rows = (head_q(at.head) * nsplits + job.split) * job.q.physical + row;
       at.target = reinterpret_cast<unsigned char*>(static_cast<float*>(params.dq_acc) + begin + rows * p.hdim_q +
-                                                   column + 2 * quad_column(lane));
+                                                   column * kDqGroupRows + quad_place(lane));
     }
   }
 
@@ -436,8 +436,9 @@ struct BackwardKernel {
     } else {
 #pragma unroll kConfig.dq_unroll
       for (int key = 0; key < kN; key += 16) multiply_keys(key);
-      add_to_dq_acc(dq, at.target, params.problem.hdim_q, first * 16, tile.seqlen_q - at.row - tile_m * 16,
-                    hdim_q() - tile_n * 16, params.problem.is_deterministic, job.adds, lane);
+      add_to_dq_acc(dq, at.target + first * 16 * kDqGroupRows * 4, params.problem.hdim_q, tile_n * 16,
+                    {at.row + tile_m * 16, job.q.physical, tile.seqlen_q}, hdim_q() - tile_n * 16,
+                    params.problem.is_deterministic, job.adds, lane);
     }
   }
 

@@ -27,10 +27,14 @@ const char* unsupported_reason(const BackwardConfig& config, const Problem& p, c
   return nullptr;
 }
 
+/// A warp's reductions to dq_acc are whole cache lines, of which they touch one more each where it begins elsewhere.
+constexpr std::int64_t kAccAlignment = 128;
+
 WorkspaceSpec workspace_spec(const BackwardConfig& config, const Problem& p) {
   WorkspaceSpec spec;
   spec.kN0 = config.tile_keys();
   spec.acc_element_size = sizeof(float);
+  spec.acc_alignment = kAccAlignment;
   spec.is_group_mode = p.is_group_mode;
   spec.is_deterministic = p.is_deterministic;
   spec.writes_dq_directly = config.is_direct;

@@ -1,7 +1,7 @@
 // dq = scale * the sum of its splits, in order. Bound by memory: a block takes a few rows of one head, four
 // columns a thread.
 #include "auxiliary.hpp"
-#include "dq_acc_columns.hpp"
+#include "dq_acc_order.hpp"
 #include "elements.cuh"
 #include "fmhax/contract/workspace.hpp"
 #include "launch.hpp"
@@ -31,12 +31,12 @@ RowThreads row_threads(std::int64_t hdim) {
 /// What becomes of a row.
 enum class Kind { outside, zero, nan, sum };
 
-/// One row of dq_acc.
+/// What a thread reads of one row: four elements of each split.
 struct Source {
   Kind kind = Kind::outside;
   std::int32_t nsplits = 0;
   std::int64_t split_stride = 0;
-  const float* data = nullptr;  ///< its first column in the first split
+  const float* data = nullptr;  ///< in the first split
 };
 
 /// A tile of consecutive rows of one head.
@@ -66,7 +66,8 @@ __device__ Tile tile_of(const KernelParams& params, std::int64_t tiles, std::int
   return tile;
 }
 
-__device__ Source source_of(const KernelParams& params, const Tile& tile, std::int64_t row, bool is_refused) {
+__device__ Source source_of(const KernelParams& params, const Tile& tile, std::int64_t row, int position,
+                            bool is_refused) {
   const Problem& p = params.problem;
   if (row >= (p.is_group_mode ? p.total_q : p.max_seqlen_q)) return {};
   if (is_refused) return {Kind::nan};
@@ -83,26 +84,27 @@ __device__ Source source_of(const KernelParams& params, const Tile& tile, std::i
   const std::int64_t offset =
       p.is_group_mode ? params.dq_acc_offsets[sequence] : sequence * p.nhead_q * nsplits * split_stride;
   return {Kind::sum, nsplits, split_stride,
-          static_cast<const float*>(params.dq_acc) + offset + tile.head * nsplits * split_stride + within * p.hdim_q};
+          static_cast<const float*>(params.dq_acc) + offset + tile.head * nsplits * split_stride +
+              dq_acc_element(within, position, range.physical, static_cast<int>(p.hdim_q))};
 }
 
 /// The first split's part, which for most calls is all: without a loop around them, the loads of a thread's rows are on
 /// their way together.
-__device__ float4 first_part(const Source& source, int position) {
+__device__ float4 first_part(const Source& source) {
   if (source.kind == Kind::nan) {
     const float nan = __int_as_float(0x7fc00000);
     return {nan, nan, nan, nan};
   }
   if (source.kind != Kind::sum || source.nsplits == 0) return {};
-  return arch::load_streaming(reinterpret_cast<const float4*>(source.data + position));
+  return arch::load_streaming(reinterpret_cast<const float4*>(source.data));
 }
 
-__device__ void add_other_parts(const Source& source, int position, float4& sum) {
+__device__ void add_other_parts(const Source& source, float4& sum) {
   if (source.kind != Kind::sum) return;
-  const float* from = source.data + position;
 #pragma unroll 4
   for (std::int32_t split = 1; split < source.nsplits; ++split) {
-    const float4 part = arch::load_streaming(reinterpret_cast<const float4*>(from + split * source.split_stride));
+    const float4 part =
+        arch::load_streaming(reinterpret_cast<const float4*>(source.data + split * source.split_stride));
     sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
   }
 }
@@ -149,12 +151,12 @@ __global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL
     float4 sum[kRowsInFlight];
 #pragma unroll
     for (int u = 0; u < kRowsInFlight; ++u) {
-      source[u] = position < p.hdim_q ? source_of(params, tile, row_of(u), is_refused) : Source{};
+      source[u] = position < p.hdim_q ? source_of(params, tile, row_of(u), position, is_refused) : Source{};
     }
 #pragma unroll
-    for (int u = 0; u < kRowsInFlight; ++u) sum[u] = first_part(source[u], position);
+    for (int u = 0; u < kRowsInFlight; ++u) sum[u] = first_part(source[u]);
 #pragma unroll
-    for (int u = 0; u < kRowsInFlight; ++u) add_other_parts(source[u], position, sum[u]);
+    for (int u = 0; u < kRowsInFlight; ++u) add_other_parts(source[u], sum[u]);
 #pragma unroll
     for (int u = 0; u < kRowsInFlight; ++u) {
       const uint2 converted{narrow<kDtype>(params.scale * sum[u].x, params.scale * sum[u].y),

@@ -1,6 +1,7 @@
 /// @file Writing a tile of dq that a warp has computed: to dq itself, or to the accumulator.
 #pragma once
 
+#include "dq_acc_order.hpp"
 #include "mma.cuh"
 #include "tile_copy.cuh"
 
@@ -29,35 +30,49 @@ __device__ inline void store_dq(const Accumulator (&sums)[kTilesM][kTilesN], uns
   }
 }
 
+/// Which rows of a sequence a tile of dq has, beginning with row `first`.
+struct DqRows {
+  int first;
+  const std::int64_t& physical;  ///< of the sequence
+  const int& logical;
+};
+
 /// dq_acc += sums, atomically; in deterministic mode written, or where `adds` is true added, without. `target` is the
-/// lane's first quad, in the order of columns of dq_acc_columns.hpp. References are read when they are needed:
-/// registers are short where this is called.
+/// lane's place in the group of rows and 16 columns (dq_acc_order.hpp) where the tile begins, which is at column
+/// `column`; `columns` of it are real. References are read when they are needed: registers are short where this is
+/// called.
 template <int kTilesM, int kTilesN>
 __device__ inline void add_to_dq_acc(const Accumulator (&sums)[kTilesM][kTilesN], unsigned char* target,
-                                     const std::int64_t& hdim, int first_column, int rows, int columns,
+                                     const std::int64_t& hdim, int column, DqRows rows, int columns,
                                      const bool& is_deterministic, const bool& adds, int lane) {
-  const auto write = [&](auto&& is_row, auto&& is_column, auto&& put) {
+  const auto write = [&](auto&& height_of, auto&& is_row, auto&& is_column, auto&& put) {
 #pragma unroll
     for (int m = 0; m < kTilesM; ++m) {
 #pragma unroll
       for (int i = 0; i < kQuads; ++i) {
-        if (!is_row(m * 16 + quad_row(i, lane))) continue;
-        auto* to = reinterpret_cast<float*>(target + (m * 16 + i * 8) * (hdim * 4)) + first_column;
+        const int group = m * 16 + i * kDqGroupRows;
+        if (!is_row(group + quad_row(0, lane))) continue;
+        const int height = height_of(group);
+        auto* to = reinterpret_cast<float*>(target + group * (hdim * 4)) - column * (kDqGroupRows - height);
 #pragma unroll
         for (int n = 0; n < kTilesN; ++n) {
           const float4 quad = row_quad(sums[m][n], i);
           if (is_column(n * 16 + 15)) {
-            put(reinterpret_cast<float4*>(to + n * 16), quad);
+            put(reinterpret_cast<float4*>(to + n * 16 * height), quad);
           } else if (is_column(n * 16 + 7)) {  // the last eight columns
-            put(reinterpret_cast<float2*>(to + n * 16 - quad_column(lane)), make_float2(quad.x, quad.y));
+            put(reinterpret_cast<float2*>(to + n * 16 * height - quad_place(lane) / 2), make_float2(quad.x, quad.y));
           }
         }
       }
     }
   };
   const auto always = [](int) { return true; };
-  const auto in_rows = [&](int row) { return row < rows; };
-  const auto in_columns = [&](int column) { return column < columns; };
+  const auto full_height = [](int) { return kDqGroupRows; };
+  const auto height = [&](int group) {
+    return min(kDqGroupRows, static_cast<int>(rows.physical) - rows.first - group);
+  };
+  const auto in_rows = [&](int row) { return row < rows.logical - rows.first; };
+  const auto in_columns = [&](int i) { return i < columns; };
   const auto add = [](auto* to, const auto& value) { arch::atomic_add(to, value); };
   const auto store = [&](auto* to, auto value) {
     if (adds) {
@@ -70,13 +85,13 @@ __device__ inline void add_to_dq_acc(const Accumulator (&sums)[kTilesM][kTilesN]
     }
     *to = value;
   };
-  const bool is_whole = rows >= kTilesM * 16 && columns >= kTilesN * 16;
+  const bool is_whole = rows.logical - rows.first >= kTilesM * 16 && columns >= kTilesN * 16;
   if (is_deterministic) {
-    write(in_rows, in_columns, store);
+    write(height, in_rows, in_columns, store);
   } else if (is_whole) {
-    write(always, always, add);
+    write(full_height, always, always, add);
   } else {
-    write(in_rows, in_columns, add);
+    write(height, in_rows, in_columns, add);
   }
 }
 

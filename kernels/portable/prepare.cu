@@ -153,6 +153,8 @@ class Packer {
       if (p_.is_group_mode && !spec_.is_deterministic) array<std::int32_t>(0)[0] = 1;
       if (p_.is_group_mode) array<std::int64_t>(dq_acc_offsets_position(spec_, p_.batch))[0] = 0;
     }
+    const std::int64_t end = metadata_end(spec_, p_.batch);
+    zero_words(end, (dq_acc_position(spec_, p_.batch) - end) / 4);
     zero_after(0, 4 * nsplits_count(spec_, p_.batch));
     if (p_.is_group_mode) zero_after(dq_acc_offsets_position(spec_, p_.batch), 8 * (p_.batch + 1));
     if (!holds_tile_list(spec_)) return;
@@ -199,8 +201,11 @@ class Packer {
   }
   /// From an array's end to the next multiple of the alignment.
   __device__ void zero_after(std::int64_t position, std::int64_t bytes) const {
-    const std::int64_t words = (round_up_to_alignment(bytes) - bytes) / 4;
-    if (threadIdx.x < words) array<std::uint32_t>(position + bytes)[threadIdx.x] = 0;
+    zero_words(position + bytes, (round_up_to_alignment(bytes) - bytes) / 4);
+  }
+  /// `words` of 32 bits, fewer than a block has threads.
+  __device__ void zero_words(std::int64_t position, std::int64_t words) const {
+    if (threadIdx.x < words) array<std::uint32_t>(position)[threadIdx.x] = 0;
   }
 
   const KernelParams& params_;

@@ -214,6 +214,7 @@ TEST_CASE("an executor's spec and sizes are those of the C++ executor, whatever 
       CHECK((spec.has_tile_list != 0) == cpp_spec.has_tile_list);
       CHECK((spec.can_bound_splits != 0) == cpp_spec.can_bound_splits);
       CHECK(spec.max_splits == cpp_spec.max_splits);
+      CHECK(spec.acc_alignment == cpp_spec.acc_alignment);
       std::int64_t from_executor = -1;
       std::int64_t from_spec = -1;
       CHECK(fmhax_executor_workspace_size(executor, &from_executor) == FMHAX_OK);

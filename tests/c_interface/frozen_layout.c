@@ -28,6 +28,7 @@ FROZEN(fmhax_call_status, checks, 40);
 FROZEN(fmhax_workspace_spec, kN0, 8);
 FROZEN(fmhax_workspace_spec, needs_zero_dq_acc, 44);
 FROZEN(fmhax_workspace_spec, max_splits, 56);
+FROZEN(fmhax_workspace_spec, acc_alignment, 64);
 FROZEN(fmhax_executor_options, kernel, 16);
 FROZEN(fmhax_executor_options, release_user, 56);
 FROZEN(fmhax_executor_options, max_workspace_bytes, 64);

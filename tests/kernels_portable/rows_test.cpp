@@ -9,7 +9,7 @@
 
 #include "auxiliary.hpp"
 #include "device_case.hpp"
-#include "dq_acc_columns.hpp"
+#include "dq_acc_order.hpp"
 #include "fmhax/contract/sequence.hpp"
 #include "fmhax/workspace.hpp"
 #include "launch.hpp"
@@ -107,11 +107,12 @@ TEST_CASE("dot_do_o is the sum of products in every real row, and never touches 
 /// Sums over the splits of what dq_acc holds of one sequence, [nhead, nsplits, seqlen_q, hdim], at one position of a
 /// row.
 double accumulated(const std::vector<float>& dq_acc, const Problem& p, std::int64_t offset, std::int64_t nsplits,
-                   std::int64_t seqlen, std::int64_t head, std::int64_t row, std::int64_t position) {
+                   std::int64_t seqlen, std::int64_t head, std::int64_t row, int position) {
   float sum = 0.0F;
   for (std::int64_t split = 0; split < nsplits; ++split) {
-    const std::int64_t at = offset + ((head * nsplits + split) * seqlen + row) * p.hdim_q + position;
-    sum += dq_acc[static_cast<std::size_t>(at)];
+    const std::int64_t begin = offset + (head * nsplits + split) * seqlen * p.hdim_q;
+    const std::int64_t at = portable::dq_acc_element(row, position, seqlen, static_cast<int>(p.hdim_q));
+    sum += dq_acc[static_cast<std::size_t>(begin + at)];
   }
   return static_cast<double>(sum);
 }
@@ -153,9 +154,9 @@ Conversion convert(const Case& c, const WorkspaceSpec& spec, Random& random, boo
         double* to = result.wanted.row(p.is_group_mode ? 0 : i, range.start + row, head);
         std::fill_n(to, p.hdim_q, 0.0);
         if (row >= range.logical) continue;
-        for (std::int64_t position = 0; position < p.hdim_q; ++position) {
+        for (int position = 0; position < static_cast<int>(p.hdim_q); ++position) {
           const double sum = accumulated(dq_acc, p, offset, splits, range.physical, head, row, position);
-          to[portable::dq_column(static_cast<int>(position), static_cast<int>(p.hdim_q))] =
+          to[portable::dq_column(position, static_cast<int>(p.hdim_q))] =
               verification::round_to(p.dtype, static_cast<double>(scale * static_cast<float>(sum)));
         }
       }

@@ -60,6 +60,15 @@ TEST_CASE("atomic group mode: metadata and total_q rows") {
   CHECK(workspace_size(spec, problem, starts({100, 150, 50}).data(), starts({10, 20, 30}).data()) == 48 + 307200);
 }
 
+TEST_CASE("the accumulator is aligned as the spec asks") {
+  const Problem problem = group_problem({100, 150, 50}, {10, 20, 30}, 4, 64);
+  WorkspaceSpec spec = spec_for(problem, false);
+  spec.acc_alignment = 128;
+  CHECK(workspace_host_size(spec, 3) == 128);  // 48, rounded up
+  CHECK(workspace_size(spec, problem) == 128 + 307200);
+  CHECK(workspace_host_size(spec, 20) == 256);  // 16 + 21 * 8 = 184, rounded up
+}
+
 TEST_CASE("deterministic group mode: ceil(seqlen_k / kN0) splits for each sequence") {
   const std::vector<std::int32_t> seqlens_q{5, 0, 130};
   const std::vector<std::int32_t> seqlens_k{7, 33, 200};
@@ -237,6 +246,12 @@ TEST_CASE("what can't be is refused with the field's name") {
   WorkspaceSpec no_element = spec;
   no_element.acc_element_size = 0;
   CHECK(message([&] { workspace_size(no_element, problem); }) == "spec.acc_element_size is 0, but must be positive");
+  for (const std::int64_t alignment : {0, -16, 24}) {
+    WorkspaceSpec misaligned = spec;
+    misaligned.acc_alignment = alignment;
+    CHECK(message([&] { workspace_size(misaligned, problem); }) ==
+          "spec.acc_alignment is " + std::to_string(alignment) + ", but must be a positive multiple of 16");
+  }
   Problem negative = problem;
   negative.total_k = -3;
   CHECK(message([&] { workspace_size(spec, negative); }) == "problem.total_k is -3, but must be 0 or more");

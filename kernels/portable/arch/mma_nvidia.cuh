@@ -119,11 +119,11 @@ __device__ inline void store_operand(std::uint16_t* at, int pitch, const Operand
   *reinterpret_cast<std::uint32_t*>(at + 8 * pitch + 8) = o.word[3];
 }
 
-/// The sums of a lane by rows: quad i lies in row quad_row(i). Its elements are those of columns
-/// quad_column() + {0, 1, 8, 9}.
+/// The sums of a lane by rows: quad i lies in row quad_row(i). Its elements are those of columns {0, 1, 8, 9} +
+/// 2 * (lane % 4). quad_place(): where it lies among 8 rows of 16 in dq_acc_order.hpp.
 inline constexpr int kQuads = 2;
 __device__ inline int quad_row(int i, int lane = lane_id()) { return lane / 4 + 8 * i; }
-__device__ inline int quad_column(int lane = lane_id()) { return lane % 4 * 2; }
+__device__ inline int quad_place(int lane = lane_id()) { return lane * 4; }
 __device__ inline float4 row_quad(const Accumulator& a, int i) {
   const float* v = a.value + 2 * i;
   return make_float4(v[0], v[1], v[4], v[5]);

@@ -7,7 +7,8 @@
 ///   offset host_ws_size   dq_acc[...]                     sequences one after another; within one:
 ///                                                         [nhead_q, nsplits_i, seqlen_q_i, hdim_q]
 ///
-/// Each array's size is rounded up to 16 bytes. seqlen_q_i is the physical length.
+/// Each array's size is rounded up to 16 bytes, that of all together to WorkspaceSpec::acc_alignment. seqlen_q_i is the
+/// physical length.
 ///
 /// The tile list says in which order the blocks of all sequences should run. tile_sequences[r] is the sequence at
 /// place r, tile_starts[r] the jobs of all sequences at the places before it, tile_starts[batch] the jobs of all. A
@@ -27,6 +28,7 @@ struct WorkspaceSpec {
   std::int64_t kN0 = 0;      ///< rows of one key tile
   std::int64_t workers = 0;  ///< persistent kernels: blocks launched
   std::int64_t acc_element_size = 4;
+  std::int64_t acc_alignment = 16;  ///< of dq_acc within the workspace, in bytes: a multiple of 16
   bool is_group_mode = false;
   bool is_deterministic = false;
   bool is_persistent = false;
@@ -75,12 +77,16 @@ FMHAX_HOST_DEVICE constexpr std::int64_t tile_sequences_position(const Workspace
   return tile_starts_position(spec, batch) + round_up_to_alignment((batch + 1) * 4);
 }
 
-/// Byte offset of dq_acc, which is the size of the metadata. Does not check for overflow:
-/// workspace_host_size() does.
-FMHAX_HOST_DEVICE constexpr std::int64_t dq_acc_position(const WorkspaceSpec& spec, std::int64_t batch) {
-  if (spec.writes_dq_directly) return 0;
+/// Bytes of the metadata's arrays. Does not check for overflow: workspace_host_size() does.
+FMHAX_HOST_DEVICE constexpr std::int64_t metadata_end(const WorkspaceSpec& spec, std::int64_t batch) {
   if (!holds_tile_list(spec)) return tile_starts_position(spec, batch);
   return tile_sequences_position(spec, batch) + round_up_to_alignment(batch * 4);
+}
+
+/// Byte offset of dq_acc, which is the size of the metadata; zeros lie between them and their arrays' end.
+FMHAX_HOST_DEVICE constexpr std::int64_t dq_acc_position(const WorkspaceSpec& spec, std::int64_t batch) {
+  if (spec.writes_dq_directly) return 0;
+  return (metadata_end(spec, batch) + spec.acc_alignment - 1) / spec.acc_alignment * spec.acc_alignment;
 }
 
 /// The divisions behind a deterministic persistent kernel: jobs (batch, key head, key tile) in this
