@@ -1,5 +1,5 @@
-// dq = scale * the sum of its splits, in order. Bound by memory: a block takes a few rows of one head, four
-// columns a thread.
+// dq = scale * the sum of its splits, in order. Bound by memory: a block finds out where a few rows lie, which in
+// packed sequences takes longer than reading them, and converts them head by head, four columns a thread.
 #include "auxiliary.hpp"
 #include "dq_acc_order.hpp"
 #include "elements.cuh"
@@ -13,11 +13,13 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kColumns = 4;       // of one thread
 constexpr int kRowsInFlight = 4;  // of one thread
+constexpr std::int64_t kMostHeads = 16;
 
 /// How a block's threads lie on its rows.
 struct RowThreads {
   std::int32_t log2_count = 0;  ///< side by side on one row: a power of two, so that rows are found by shifts
   std::int32_t tile_rows = 0;   ///< of one block
+  std::int32_t tile_heads = 1;  ///< of one block, one after another
   bool is_aligned = false;      ///< every row of dq begins at a multiple of 8 bytes
 };
 
@@ -28,44 +30,52 @@ RowThreads row_threads(std::int64_t hdim) {
   return threads;
 }
 
+FMHAX_HOST_DEVICE std::int64_t head_tiles(const Problem& p, const RowThreads& threads) {
+  return (p.nhead_q + threads.tile_heads - 1) / threads.tile_heads;
+}
+
 /// What becomes of a row.
 enum class Kind { outside, zero, nan, sum };
 
-/// What a thread reads of one row: four elements of each split.
+/// What a thread reads of one row and head: four elements of each split.
 struct Source {
   Kind kind = Kind::outside;
   std::int32_t nsplits = 0;
   std::int64_t split_stride = 0;
   const float* data = nullptr;  ///< in the first split
+
+  __device__ void next_head() { data += nsplits * split_stride; }
 };
 
-/// A tile of consecutive rows of one head.
+/// A tile of consecutive rows of some heads.
 struct Tile {
   std::int64_t batch = 0;  ///< of the tensors: 0 in group mode
-  std::int64_t head = 0;
+  std::int64_t first_head = 0;
   std::int64_t first_row = 0;
   std::int64_t first_sequence = 0;  ///< of the tile's rows
   std::int64_t sequences = 1;
 };
 
 /// By all threads of a block together.
-__device__ Tile tile_of(const KernelParams& params, std::int64_t tiles, std::int32_t tile_rows, std::int64_t job) {
+__device__ Tile tile_of(const KernelParams& params, std::int64_t tiles, const RowThreads& threads, std::int64_t job) {
   const Problem& p = params.problem;
   Tile tile;
-  const std::int64_t index = job / p.nhead_q;
-  tile.head = job - index * p.nhead_q;
+  const std::int64_t index = job / head_tiles(p, threads);
+  tile.first_head = (job - index * head_tiles(p, threads)) * threads.tile_heads;
   tile.batch = index / tiles;
-  tile.first_row = (index - tile.batch * tiles) * tile_rows;
+  tile.first_row = (index - tile.batch * tiles) * threads.tile_rows;
   tile.first_sequence = tile.batch;
   if (p.is_group_mode && p.batch > 0) {
     const std::int32_t* starts = params.lengths.seqstart_q;
     tile.first_sequence = find_sequence_by_warp(starts, p.batch, tile.first_row);
     const std::int64_t rest = p.batch - tile.first_sequence;
-    tile.sequences = 1 + find_sequence_by_warp(starts + tile.first_sequence, rest, tile.first_row + tile_rows - 1);
+    tile.sequences =
+        1 + find_sequence_by_warp(starts + tile.first_sequence, rest, tile.first_row + threads.tile_rows - 1);
   }
   return tile;
 }
 
+/// In the tile's first head.
 __device__ Source source_of(const KernelParams& params, const Tile& tile, std::int64_t row, int position,
                             bool is_refused) {
   const Problem& p = params.problem;
@@ -84,7 +94,7 @@ __device__ Source source_of(const KernelParams& params, const Tile& tile, std::i
   const std::int64_t offset =
       p.is_group_mode ? params.dq_acc_offsets[sequence] : sequence * p.nhead_q * nsplits * split_stride;
   return {Kind::sum, nsplits, split_stride,
-          static_cast<const float*>(params.dq_acc) + offset + tile.head * nsplits * split_stride +
+          static_cast<const float*>(params.dq_acc) + offset + tile.first_head * nsplits * split_stride +
               dq_acc_element(within, position, range.physical, static_cast<int>(p.hdim_q))};
 }
 
@@ -140,44 +150,55 @@ __global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL
   const std::int64_t packed = is_refused ? p.total_q : packed_rows(p, params.lengths, SequenceSide::q);
   const std::int64_t rows = p.is_group_mode ? packed : p.max_seqlen_q;
   const std::int64_t tiles = (rows + threads.tile_rows - 1) / threads.tile_rows;
-  const std::int64_t jobs = batches * tiles * p.nhead_q;
+  const std::int64_t jobs = batches * tiles * head_tiles(p, threads);
   const int position = kColumns * static_cast<int>(threadIdx.x & ((1U << threads.log2_count) - 1));
   const int first_row = static_cast<int>(threadIdx.x >> threads.log2_count);
 
   for (std::int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
-    const Tile tile = tile_of(params, tiles, threads.tile_rows, job);
-    const auto row_of = [&](int u) { return tile.first_row + first_row + u * (kThreads >> threads.log2_count); };
+    const Tile tile = tile_of(params, tiles, threads, job);
     Source source[kRowsInFlight];
-    float4 sum[kRowsInFlight];
+    std::uint16_t* row[kRowsInFlight];
 #pragma unroll
     for (int u = 0; u < kRowsInFlight; ++u) {
-      source[u] = position < p.hdim_q ? source_of(params, tile, row_of(u), position, is_refused) : Source{};
+      const std::int64_t index = tile.first_row + first_row + u * (kThreads >> threads.log2_count);
+      source[u] = position < p.hdim_q ? source_of(params, tile, index, position, is_refused) : Source{};
+      row[u] = static_cast<std::uint16_t*>(params.dq.data) + row_offset(params.dq, tile.batch, index, tile.first_head);
     }
+    const std::int64_t end = min(tile.first_head + threads.tile_heads, p.nhead_q);
+    for (std::int64_t head = tile.first_head; head < end; ++head) {
+      float4 sum[kRowsInFlight];
 #pragma unroll
-    for (int u = 0; u < kRowsInFlight; ++u) sum[u] = first_part(source[u]);
+      for (int u = 0; u < kRowsInFlight; ++u) sum[u] = first_part(source[u]);
 #pragma unroll
-    for (int u = 0; u < kRowsInFlight; ++u) add_other_parts(source[u], sum[u]);
+      for (int u = 0; u < kRowsInFlight; ++u) add_other_parts(source[u], sum[u]);
 #pragma unroll
-    for (int u = 0; u < kRowsInFlight; ++u) {
-      const uint2 converted{narrow<kDtype>(params.scale * sum[u].x, params.scale * sum[u].y),
-                            narrow<kDtype>(params.scale * sum[u].z, params.scale * sum[u].w)};
-      const Columns columns = columns_at(position, p.hdim_q, converted);
-      if (source[u].kind == Kind::outside) continue;
-      auto* to = static_cast<std::uint16_t*>(params.dq.data) + row_offset(params.dq, tile.batch, row_of(u), tile.head);
-      store_half_vector(to + columns.first, columns.elements, threads.is_aligned);
+      for (int u = 0; u < kRowsInFlight; ++u) {
+        const uint2 converted{narrow<kDtype>(params.scale * sum[u].x, params.scale * sum[u].y),
+                              narrow<kDtype>(params.scale * sum[u].z, params.scale * sum[u].w)};
+        const Columns columns = columns_at(position, p.hdim_q, converted);
+        if (source[u].kind != Kind::outside) {
+          store_half_vector(row[u] + columns.first, columns.elements, threads.is_aligned);
+        }
+        source[u].next_head();
+        row[u] += params.dq.stride_nhead;
+      }
     }
   }
 }
 
 template <DataType kDtype>
 bool form(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
+  // As many heads a block as leave each multiprocessor a few blocks.
+  constexpr std::int64_t kJobsPerMultiprocessor = 8;
   const Problem& p = params.problem;
   RowThreads threads = row_threads(p.hdim_q);
   threads.is_aligned = has_aligned_rows(params.dq, kDtype, 8);
   const std::int64_t tiles =
       (p.is_group_mode ? 1 : p.batch) * ceil_div(p.is_group_mode ? p.total_q : p.max_seqlen_q, threads.tile_rows);
-  set_launch(launch, reinterpret_cast<const void*>(convert_dq_kernel<kDtype>), grid_size(tiles * p.nhead_q, traits),
-             kThreads, params);
+  const std::int64_t most = kJobsPerMultiprocessor * std::max(traits.multiprocessors, 1);
+  threads.tile_heads = static_cast<std::int32_t>(std::clamp<std::int64_t>(tiles * p.nhead_q / most, 1, kMostHeads));
+  set_launch(launch, reinterpret_cast<const void*>(convert_dq_kernel<kDtype>),
+             grid_size(tiles * head_tiles(p, threads), traits), kThreads, params);
   add_argument(launch, sizeof(params), threads);
   return true;
 }
