@@ -1,5 +1,5 @@
-// dq = scale * the sum of its splits, in order. Bound by memory: a block finds out where a few rows lie, which in
-// packed sequences takes longer than reading them, and converts them head by head, four columns a thread.
+// dq = scale * the sum of its splits, in order. Bound by memory: a thread finds out where a row lies, which in packed
+// sequences takes longer than reading it, and converts four columns of it in some heads.
 #include "auxiliary.hpp"
 #include "dq_acc_order.hpp"
 #include "elements.cuh"
@@ -11,22 +11,23 @@ namespace fmhax::portable {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kColumns = 4;       // of one thread
-constexpr int kRowsInFlight = 4;  // of one thread
-constexpr std::int64_t kMostHeads = 16;
+constexpr int kColumns = 4;        // of one thread
+constexpr int kHeadsInFlight = 4;  // of one thread
+constexpr int kMostHeads = 16;     // of one thread
+constexpr int kBlocks = 4;         // that a multiprocessor holds
 
 /// How a block's threads lie on its rows.
 struct RowThreads {
   std::int32_t log2_count = 0;  ///< side by side on one row: a power of two, so that rows are found by shifts
   std::int32_t tile_rows = 0;   ///< of one block
-  std::int32_t tile_heads = 1;  ///< of one block, one after another
-  bool is_aligned = false;      ///< every row of dq begins at a multiple of 8 bytes
+  std::int32_t tile_heads = kHeadsInFlight;  ///< of one block
+  bool is_aligned = false;                   ///< every row of dq begins at a multiple of 8 bytes
 };
 
 RowThreads row_threads(std::int64_t hdim) {
   RowThreads threads;
   while ((kColumns << threads.log2_count) < hdim) ++threads.log2_count;
-  threads.tile_rows = (kThreads >> threads.log2_count) * kRowsInFlight;
+  threads.tile_rows = kThreads >> threads.log2_count;
   return threads;
 }
 
@@ -98,8 +99,8 @@ __device__ Source source_of(const KernelParams& params, const Tile& tile, std::i
               dq_acc_element(within, position, range.physical, static_cast<int>(p.hdim_q))};
 }
 
-/// The first split's part, which for most calls is all: without a loop around them, the loads of a thread's rows are on
-/// their way together.
+/// The first split's part, which for most calls is all: without a loop around them, the loads of a thread's heads are
+/// on their way together.
 __device__ float4 first_part(const Source& source) {
   if (source.kind == Kind::nan) {
     const float nan = __int_as_float(0x7fc00000);
@@ -113,8 +114,8 @@ __device__ void add_other_parts(const Source& source, float4& sum) {
   if (source.kind != Kind::sum) return;
 #pragma unroll 4
   for (std::int32_t split = 1; split < source.nsplits; ++split) {
-    const float4 part =
-        arch::load_streaming(reinterpret_cast<const float4*>(source.data + split * source.split_stride));
+    const auto* from = reinterpret_cast<const float4*>(source.data + split * source.split_stride);
+    const float4 part = arch::load_streaming(from);
     sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
   }
 }
@@ -141,8 +142,9 @@ __device__ Columns columns_at(int position, std::int64_t hdim, uint2 own) {
 }
 
 template <DataType kDtype>
-__global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL_PARAMETER KernelParams params,
-                                                              const FMHAX_KERNEL_PARAMETER RowThreads threads) {
+__global__ __launch_bounds__(kThreads,
+                             kBlocks) void convert_dq_kernel(const FMHAX_KERNEL_PARAMETER KernelParams params,
+                                                             const FMHAX_KERNEL_PARAMETER RowThreads threads) {
   const Problem& p = params.problem;
   const std::int64_t batches = p.is_group_mode ? 1 : p.batch;
   const bool is_refused = params.nsplits[0] == kInvalidCall;
@@ -152,35 +154,33 @@ __global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL
   const std::int64_t tiles = (rows + threads.tile_rows - 1) / threads.tile_rows;
   const std::int64_t jobs = batches * tiles * head_tiles(p, threads);
   const int position = kColumns * static_cast<int>(threadIdx.x & ((1U << threads.log2_count) - 1));
-  const int first_row = static_cast<int>(threadIdx.x >> threads.log2_count);
 
   for (std::int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
     const Tile tile = tile_of(params, tiles, threads, job);
-    Source source[kRowsInFlight];
-    std::uint16_t* row[kRowsInFlight];
-#pragma unroll
-    for (int u = 0; u < kRowsInFlight; ++u) {
-      const std::int64_t index = tile.first_row + first_row + u * (kThreads >> threads.log2_count);
-      source[u] = position < p.hdim_q ? source_of(params, tile, index, position, is_refused) : Source{};
-      row[u] = static_cast<std::uint16_t*>(params.dq.data) + row_offset(params.dq, tile.batch, index, tile.first_head);
-    }
+    const std::int64_t row = tile.first_row + static_cast<std::int64_t>(threadIdx.x >> threads.log2_count);
+    Source source = position < p.hdim_q ? source_of(params, tile, row, position, is_refused) : Source{};
+    auto* to = static_cast<std::uint16_t*>(params.dq.data) + row_offset(params.dq, tile.batch, row, tile.first_head);
     const std::int64_t end = min(tile.first_head + threads.tile_heads, p.nhead_q);
-    for (std::int64_t head = tile.first_head; head < end; ++head) {
-      float4 sum[kRowsInFlight];
+    for (std::int64_t head = tile.first_head; head < end; head += kHeadsInFlight) {
+      Source of_head[kHeadsInFlight];
+      float4 sum[kHeadsInFlight];
 #pragma unroll
-      for (int u = 0; u < kRowsInFlight; ++u) sum[u] = first_part(source[u]);
+      for (int u = 0; u < kHeadsInFlight; ++u) {
+        if (head + u < end) of_head[u] = source;
+        source.next_head();
+        sum[u] = first_part(of_head[u]);
+      }
 #pragma unroll
-      for (int u = 0; u < kRowsInFlight; ++u) add_other_parts(source[u], sum[u]);
+      for (int u = 0; u < kHeadsInFlight; ++u) add_other_parts(of_head[u], sum[u]);
 #pragma unroll
-      for (int u = 0; u < kRowsInFlight; ++u) {
+      for (int u = 0; u < kHeadsInFlight; ++u) {
         const uint2 converted{narrow<kDtype>(params.scale * sum[u].x, params.scale * sum[u].y),
                               narrow<kDtype>(params.scale * sum[u].z, params.scale * sum[u].w)};
         const Columns columns = columns_at(position, p.hdim_q, converted);
-        if (source[u].kind != Kind::outside) {
-          store_half_vector(row[u] + columns.first, columns.elements, threads.is_aligned);
+        if (of_head[u].kind != Kind::outside) {
+          store_half_vector(to + columns.first, columns.elements, threads.is_aligned);
         }
-        source[u].next_head();
-        row[u] += params.dq.stride_nhead;
+        to += params.dq.stride_nhead;
       }
     }
   }
@@ -188,15 +188,15 @@ __global__ __launch_bounds__(kThreads) void convert_dq_kernel(const FMHAX_KERNEL
 
 template <DataType kDtype>
 bool form(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
-  // As many heads a block as leave each multiprocessor a few blocks.
-  constexpr std::int64_t kJobsPerMultiprocessor = 8;
   const Problem& p = params.problem;
   RowThreads threads = row_threads(p.hdim_q);
   threads.is_aligned = has_aligned_rows(params.dq, kDtype, 8);
   const std::int64_t tiles =
       (p.is_group_mode ? 1 : p.batch) * ceil_div(p.is_group_mode ? p.total_q : p.max_seqlen_q, threads.tile_rows);
-  const std::int64_t most = kJobsPerMultiprocessor * std::max(traits.multiprocessors, 1);
-  threads.tile_heads = static_cast<std::int32_t>(std::clamp<std::int64_t>(tiles * p.nhead_q / most, 1, kMostHeads));
+  // As many heads a block as leave every multiprocessor busy.
+  const std::int64_t heads = ceil_div(tiles * p.nhead_q, kBlocks * std::max(traits.multiprocessors, 1));
+  threads.tile_heads = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(ceil_div(heads, kHeadsInFlight) * kHeadsInFlight, kHeadsInFlight, kMostHeads));
   set_launch(launch, reinterpret_cast<const void*>(convert_dq_kernel<kDtype>),
              grid_size(tiles * head_tiles(p, threads), traits), kThreads, params);
   add_argument(launch, sizeof(params), threads);
