@@ -1,9 +1,15 @@
-/// @file Sums, minima and scans over the threads of one block.
+/// @file Sums, minima and scans over the threads of one block, and a block's place among others.
 #pragma once
 
 #include "arch/arch.cuh"
 
 namespace fmhax::portable {
+
+/// Where a block stands among those that share some work.
+struct BlockPlace {
+  std::int64_t index;
+  std::int64_t count;
+};
 
 template <typename T>
 struct SumOf {
