@@ -130,7 +130,7 @@ void print_hip_calls(TinyCall& tiny, const Stream& stream) {
   print_cost("hipStreamWaitEvent", stream, [&] { check(hipStreamWaitEvent(stream, event, 0)); });
   check(hipEventDestroy(event));
 
-  // One of the call's own kernels, so that the arguments have their size; with no rows it does nothing.
+  // One of the plan's kernels, so that the arguments have their size; with no rows it does nothing.
   KernelParams params;
   params.problem = tiny.executor().problem();
   params.q = {tiny.arguments().q.data, 0, 64, 64};

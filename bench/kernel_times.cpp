@@ -103,7 +103,7 @@ struct Shape {
 };
 
 void report(const Shape& shape, const char* kernel, double time, std::int64_t bytes, double copy) {
-  std::printf("%-28s %4lld %-12s %9.2f us", shape.name, static_cast<long long>(shape.hdim), kernel, time);
+  std::printf("%-28s %4lld %-17s %9.2f us", shape.name, static_cast<long long>(shape.hdim), kernel, time);
   if (bytes > 0) {
     std::printf(" %8.0f GB/s, a copy %9.2f us", static_cast<double>(bytes) / time / 1e3, copy);
   }
@@ -158,24 +158,28 @@ void measure(const Shape& shape, const DeviceTraits& traits, hipStream_t stream)
 
   const std::int64_t elements = tokens * p.nhead_q * p.hdim_q;
   KernelLaunch launch;
+  const auto report_launch = [&](const char* kernel, std::int64_t bytes) {
+    report(shape, kernel, launch_time(stream, launch), bytes, copy_time(stream, memory, bytes));
+  };
   portable::form_prepare(spec, traits, params, launch);
   report(shape, "pack", launch_time(stream, launch), 0, 0);
+  portable::form_dot_do_o(traits, params, launch);
+  report_launch("dot_do_o", elements * 4);
+  portable::form_prepare_and_dot(spec, traits, params, launch);
+  report_launch("pack + dot", elements * 4);
   params.zero_dq_acc = true;
   portable::form_prepare(spec, traits, params, launch);
-  double time = launch_time(stream, launch);
-  report(shape, "pack + zero", time, elements * 4, copy_time(stream, memory, elements * 4));
-  portable::form_dot_do_o(traits, params, launch);
-  time = launch_time(stream, launch);
-  report(shape, "dot_do_o", time, elements * 4, copy_time(stream, memory, elements * 4));
+  report_launch("pack + zero", elements * 4);
+  portable::form_prepare_and_dot(spec, traits, params, launch);
+  report_launch("pack + zero + dot", elements * 8);
   portable::form_convert_dq(traits, params, launch);
-  time = launch_time(stream, launch);
-  report(shape, "convert_dq", time, elements * 6, copy_time(stream, memory, elements * 6));
+  report_launch("convert_dq", elements * 6);
   portable::form_forward(traits, params, launch);
-  time = launch_time(stream, launch);
+  const double time = launch_time(stream, launch);
   double flops = 0;
   for (const std::int32_t length : shape.seqlens) flops += 4.0 * length * length;
   flops *= static_cast<double>(p.nhead_q * p.hdim_q * (p.is_group_mode ? 1 : p.batch));
-  std::printf("%-28s %4lld %-12s %9.2f us %8.0f TFLOP/s\n", shape.name, static_cast<long long>(shape.hdim), "forward",
+  std::printf("%-28s %4lld %-17s %9.2f us %8.0f TFLOP/s\n", shape.name, static_cast<long long>(shape.hdim), "forward",
               time, flops / time / 1e6);
 }
 
@@ -206,6 +210,7 @@ int main() {
   check(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), "hipStreamCreateWithFlags");
   for (const std::int64_t hdim : {64, 128, 256}) {
     measure({"dense 8 x 2048, 16 heads", {2048}, 8, 16, hdim, 1}, traits, stream);
+    measure({"packed 4 of 16, 1 head", {16, 16, 16, 16}, 4, 1, hdim, 1}, traits, stream);
     measure({"packed 8, skewed", skewed(8, 800), 8, 16, hdim, 1}, traits, stream);
     measure({"the same, capacity x 4", skewed(8, 800), 8, 16, hdim, 4}, traits, stream);
     measure({"packed 1024, skewed", skewed(1024, 300), 1024, 16, hdim, 1}, traits, stream);

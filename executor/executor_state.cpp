@@ -79,6 +79,7 @@ ExecutorState::ExecutorState(const Problem& given, ExecutorOptions given_options
                     (problem.is_group_mode || problem.logical_lengths != LogicalLengths::none)),
       has_d(!spec.writes_dq_directly || problem.has_dbias || problem.has_sink),
       has_prepare_kernel(has_role(choice.entry(), KernelRole::prepare, kernel_params({}), traits)),
+      has_prepare_and_dot_kernel(has_role(choice.entry(), KernelRole::prepare_and_dot, kernel_params({}), traits)),
       pool(StagingPool::of_device(traits.device)) {
   pool.collect();
   if (options.metadata_path == MetadataPath::device && !spec.writes_dq_directly && !has_prepare_kernel) {
@@ -194,11 +195,18 @@ void ExecutorState::add_kernel(NodeKind kind, KernelRole role, const KernelParam
   if (!has_role || launch.grid[0] == 0) list.drop_last();
 }
 
+bool ExecutorState::computes_d_while_preparing(const Building& how) const {
+  return how.part == CallPart::all && has_prepare_and_dot_kernel && !spec.writes_dq_directly &&
+         (how.path == MetadataPath::device || !packs_lengths);
+}
+
 void ExecutorState::add_preparation(const CallArguments& arguments, const Building& how, NodeList& list) const {
-  if (how.path == MetadataPath::device) {
+  const bool with_d = computes_d_while_preparing(how);
+  if (how.path == MetadataPath::device || with_d) {
     KernelParams params = kernel_params(arguments);
     params.zero_dq_acc = how.part == CallPart::all && how.zeroes_dq_acc && spec.needs_zero_dq_acc;
-    add_kernel(NodeKind::prepare, KernelRole::prepare, params, list);
+    if (how.path == MetadataPath::host) params.status = nullptr;  // no lengths are checked, so nothing is reported
+    add_kernel(NodeKind::prepare, with_d ? KernelRole::prepare_and_dot : KernelRole::prepare, params, list);
   } else if (packs_lengths) {
     add_host_chain(arguments, how.staging, list);
   } else {
@@ -210,11 +218,12 @@ void ExecutorState::build_node_list(const CallArguments& arguments, const Buildi
   const bool prepares = how.part != CallPart::kernels && !spec.writes_dq_directly;
   if (prepares) add_preparation(arguments, how, list);
   if (how.part == CallPart::preparation) return;
+  const bool has_d_prepared = computes_d_while_preparing(how);
   // Belongs to the kernels, which add to dq_acc: metadata may serve several runs of them, zeroes only one.
-  const bool zeroed_with_metadata = prepares && how.path == MetadataPath::device;
+  const bool zeroed_with_metadata = has_d_prepared || (prepares && how.path == MetadataPath::device);
   if (how.zeroes_dq_acc && !zeroed_with_metadata) add_zero(arguments, list);
   const KernelParams params = kernel_params(arguments);
-  add_kernel(NodeKind::dot_do_o, KernelRole::dot_do_o, params, list);
+  if (!has_d_prepared) add_kernel(NodeKind::dot_do_o, KernelRole::dot_do_o, params, list);
   add_kernel(NodeKind::dq_dk_dv, KernelRole::dq_dk_dv, params, list);
   add_kernel(NodeKind::convert_dq, KernelRole::convert_dq, params, list);
   if (problem.has_dbias) add_kernel(NodeKind::dbias, KernelRole::dbias, params, list);

@@ -36,6 +36,7 @@ class ExecutorState {
   /// Calls use d.
   const bool has_d;
   const bool has_prepare_kernel;
+  const bool has_prepare_and_dot_kernel;
   StagingPool& pool;
   /// Found to be memory that kernels on the plan's device may use.
   mutable PointerMemo known_pointers;
@@ -62,7 +63,9 @@ class ExecutorState {
   KernelParams kernel_params(const CallArguments& arguments) const;
 
  private:
-  /// The metadata, and zeroes where they come with them.
+  /// The preparation is one launch, of the role that also computes d: on the device path, and in batch mode on any.
+  bool computes_d_while_preparing(const Building& how) const;
+  /// The metadata, and zeroes and d where they come with them.
   void add_preparation(const CallArguments& arguments, const Building& how, NodeList& list) const;
   void add_host_chain(const CallArguments& arguments, void* staging, NodeList& list) const;
   /// Adds nothing where there is nothing to launch.

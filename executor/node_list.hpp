@@ -24,8 +24,8 @@ enum class NodeKind : std::uint8_t {
   upload,
   set_nsplits,  ///< batch mode: the metadata are one constant
   zero,
-  prepare,  ///< MetadataPath::device: all of the above in one kernel
-  dot_do_o,
+  prepare,   ///< MetadataPath::device: all of the above in one kernel
+  dot_do_o,  ///< absent where prepare is KernelRole::prepare_and_dot
   dq_dk_dv,
   convert_dq,
   dbias,

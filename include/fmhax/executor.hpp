@@ -27,7 +27,8 @@ enum class MetadataPath {
   /// Copies to pinned memory, a host function, a copy back: any kernel, hidden behind 50 µs of other work (default).
   /// Graphs take the device path by themselves on a runtime whose graphs don't run host functions rightly.
   host,
-  /// One kernel that also zeroes dq_acc: no host node, no copy, no staging. For entries with KernelRole::prepare.
+  /// One kernel that also zeroes dq_acc, and computes d for entries with KernelRole::prepare_and_dot: no host node, no
+  /// copy, no staging. For entries with KernelRole::prepare.
   device
 };
 

@@ -234,6 +234,11 @@ void prepare_ranges(const void* const* args, RangeSink& sink) {
   if (params.zero_dq_acc) sink.write(params.dq_acc, static_cast<std::size_t>(params.dq_acc_bytes));
 }
 
+void prepare_and_dot_ranges(const void* const* args, RangeSink& sink) {
+  prepare_ranges(args, sink);
+  dot_do_o_ranges(args, sink);
+}
+
 void convert_dq_ranges(const void* const* args, RangeSink& sink) {
   const KernelParams& params = params_of(args);
   const Declarer declare(params, sink);
@@ -280,6 +285,8 @@ hiphost::KernelDeclaration declaration(KernelRole role, bool writes_dq_directly)
       return {"dq_dk_dv", writes_dq_directly ? direct_ranges : dq_dk_dv_ranges, true};
     case KernelRole::prepare:
       return {"prepare", prepare_ranges, true};
+    case KernelRole::prepare_and_dot:
+      return {"prepare", prepare_and_dot_ranges, true};  // as its node is called
     case KernelRole::dbias:
       return {"dbias", dbias_ranges, true};
     case KernelRole::dsink:
@@ -301,8 +308,7 @@ bool declare_ranges(std::span<const KernelEntry> entries) {
   params.problem.has_dbias = params.problem.has_sink = true;
   for (const KernelEntry& entry : entries) {
     const bool writes_dq_directly = entry.workspace_spec(params.problem, traits).writes_dq_directly;
-    for (const KernelRole role : {KernelRole::forward, KernelRole::dot_do_o, KernelRole::dq_dk_dv,
-                                  KernelRole::convert_dq, KernelRole::prepare, KernelRole::dbias, KernelRole::dsink}) {
+    for (const KernelRole role : kKernelRoles) {
       KernelLaunch launch;
       if (!entry.form_launch(role, traits, params, launch)) continue;
       hiphost::declare_kernel(launch.function, declaration(role, writes_dq_directly));

@@ -96,17 +96,27 @@ void prepare_function(KernelParams params, WorkspaceSpec spec) {
   prepare(params, spec, {hiphost::block_idx().x, hiphost::grid_dim().x});
 }
 
-bool form_prepare(const WorkspaceSpec& spec, const DeviceTraits& traits, const KernelParams& params,
-                  KernelLaunch& launch) {
-  static_assert(sizeof(KernelParams) % alignof(WorkspaceSpec) == 0);
-  static_assert(sizeof(KernelParams) + sizeof(WorkspaceSpec) <= KernelLaunch::kMaxArgumentBytes);
-  // A block more has to be worth its sum over all lengths.
+template <Isa kIsa>
+void prepare_and_dot_function(KernelParams params, WorkspaceSpec spec) {
+  const Block block{hiphost::block_idx().x, hiphost::grid_dim().x};
+  prepare(params, spec, block);
+  dot_do_o(params, tile_ops(kIsa, params.problem.dtype), block);
+}
+
+/// Of prepare: a block more has to be worth its sum over all lengths.
+std::int64_t prepare_blocks(const KernelParams& params) {
   constexpr std::int64_t kSequencesPerBlock = 256;
   constexpr std::int64_t kBytesPerBlock = 1 << 18;
   const std::int64_t zeroes = params.zero_dq_acc ? params.dq_acc_bytes : 0;
-  const std::int64_t blocks = 1 + params.problem.batch / kSequencesPerBlock + zeroes / kBytesPerBlock;
+  return 1 + params.problem.batch / kSequencesPerBlock + zeroes / kBytesPerBlock;
+}
+
+bool form_with_spec(void (*function)(KernelParams, WorkspaceSpec), std::int64_t blocks, const WorkspaceSpec& spec,
+                    const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
+  static_assert(sizeof(KernelParams) % alignof(WorkspaceSpec) == 0);
+  static_assert(sizeof(KernelParams) + sizeof(WorkspaceSpec) <= KernelLaunch::kMaxArgumentBytes);
   launch = {};
-  launch.function = hiphost::kernel(prepare_function);
+  launch.function = hiphost::kernel(function);
   launch.grid[0] = static_cast<std::uint32_t>(std::min(blocks, workers_of(traits)));
   launch.argument_count = 2;
   launch.argument_offset[1] = sizeof(params);
@@ -144,7 +154,12 @@ bool form_launch(KernelRole role, const DeviceTraits& traits, const KernelParams
       return form<kIsa, convert_dq>(convert_dq_jobs(p), params, launch);
     case KernelRole::prepare:
       if constexpr (kConfig == Config::direct) return false;
-      return form_prepare(planned_spec<kConfig>(params, traits), traits, params, launch);
+      return form_with_spec(prepare_function, prepare_blocks(params), planned_spec<kConfig>(params, traits), traits,
+                            params, launch);
+    case KernelRole::prepare_and_dot:
+      if constexpr (kConfig == Config::direct) return false;
+      return form_with_spec(prepare_and_dot_function<kIsa>, std::max(prepare_blocks(params), dot_do_o_jobs(p)),
+                            planned_spec<kConfig>(params, traits), traits, params, launch);
     case KernelRole::dbias:
       if (!p.has_dbias) return false;
       return form<kIsa, dbias>(checking_blocks(dbias_jobs(params), traits), params, launch);

@@ -12,6 +12,8 @@ bool form_auxiliary(KernelRole role, const WorkspaceSpec& spec, const DeviceTrai
       return !spec.writes_dq_directly && form_convert_dq(traits, params, launch);
     case KernelRole::prepare:
       return !spec.writes_dq_directly && form_prepare(spec, traits, params, launch);
+    case KernelRole::prepare_and_dot:
+      return !spec.writes_dq_directly && form_prepare_and_dot(spec, traits, params, launch);
     case KernelRole::dsink:
       return p.has_sink && form_dsink(traits, params, launch);
     case KernelRole::forward:

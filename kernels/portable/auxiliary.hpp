@@ -12,6 +12,8 @@ bool form_dot_do_o(const DeviceTraits& traits, const KernelParams& params, Kerne
 bool form_convert_dq(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch);
 bool form_prepare(const WorkspaceSpec& spec, const DeviceTraits& traits, const KernelParams& params,
                   KernelLaunch& launch);
+bool form_prepare_and_dot(const WorkspaceSpec& spec, const DeviceTraits& traits, const KernelParams& params,
+                          KernelLaunch& launch);
 bool form_forward(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch);
 bool form_dbias(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch);
 bool form_dsink(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch);

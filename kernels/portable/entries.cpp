@@ -17,7 +17,7 @@ struct Row {
   static const char* unsupported_reason(const Problem& p, const DeviceTraits& traits) {
     return portable::unsupported_reason(kConfig, p, traits);
   }
-  /// The smallest head dimensions, and one launch rather than four.
+  /// The smallest head dimensions, and one launch rather than several.
   static std::int32_t rank(const Problem&, const DeviceTraits&) {
     return 10000 - 4 * (kHdimQ + kHdimV) + (kIsDirect ? 1 : 0);
   }

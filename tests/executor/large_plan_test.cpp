@@ -33,7 +33,9 @@ struct SmallMemory {
 }  // namespace
 
 TEST_CASE("a plan for more than 2^31 elements has their size in bytes, and zeroes as many") {
-  const Problem p = large_problem();
+  Problem p = large_problem();
+  p.is_group_mode = true;
+  p.total_q = p.total_k = p.batch * p.max_seqlen_q;
   const Executor executor(p);
   const std::int64_t metadata = workspace_host_size(executor.workspace_spec(), p.batch);
   CHECK(executor.workspace_size() == metadata + kElements * 4);

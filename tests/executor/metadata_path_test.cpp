@@ -140,20 +140,62 @@ void check_same(const Executor& executor, Arrays& arrays) {
   CHECK(prepared.status.checks == 1);
 }
 
-/// The name of a kernel set that long_case() could choose, but without prepare. Never chosen unasked.
+/// The kernels that long_case() chooses.
+const KernelEntry& whole() {
+  static const KernelEntry entry = Executor(long_case().problem).kernel_choice().entry();
+  return entry;
+}
+
+/// Registers them under another name, never chosen unasked, with this form_launch.
+std::string registered(const char* name, decltype(KernelEntry::form_launch) form_launch) {
+  KernelEntry entry = whole();
+  entry.name = name;
+  entry.rank = [](const Problem&, const DeviceTraits&) { return -1; };
+  entry.form_launch = form_launch;
+  register_kernels(entry);
+  return name;
+}
+
 std::string without_prepare() {
-  static const KernelEntry whole = Executor(long_case().problem).kernel_choice().entry();
-  static const KernelEntry entry = [] {
-    KernelEntry e = whole;
-    e.name = "without-prepare";
-    e.rank = [](const Problem&, const DeviceTraits&) { return -1; };
-    e.form_launch = [](KernelRole role, const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
-      return role != KernelRole::prepare && whole.form_launch(role, traits, params, launch);
-    };
-    register_kernels(e);
-    return e;
-  }();
-  return entry.name;
+  static const std::string name = registered("without-prepare", [](KernelRole role, const DeviceTraits& traits,
+                                                                   const KernelParams& params, KernelLaunch& launch) {
+    return role != KernelRole::prepare && role != KernelRole::prepare_and_dot &&
+           whole().form_launch(role, traits, params, launch);
+  });
+  return name;
+}
+
+/// With prepare and dot_do_o in launches of their own alone.
+std::string without_prepare_and_dot() {
+  static const std::string name =
+      registered("without-prepare-and-dot",
+                 [](KernelRole role, const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
+                   return role != KernelRole::prepare_and_dot && whole().form_launch(role, traits, params, launch);
+                 });
+  return name;
+}
+
+Case batch_case() {
+  Case c;
+  c.problem.dtype = DataType::fp32;
+  c.problem.batch = 2;
+  c.problem.nhead_q = c.problem.nhead_k = 2;
+  c.problem.hdim_q = c.problem.hdim_v = 16;
+  c.problem.max_seqlen_q = c.problem.max_seqlen_k = 300;
+  c.problem.is_deterministic = true;
+  c.problem.mask = Mask::causal();
+  c.scale = 0.25F;
+  c.seed = 3;
+  return c;
+}
+
+/// The names of a list's nodes.
+std::string node_names(const Executor& executor, detail::CallPart part, MetadataPath path) {
+  detail::NodeList list;
+  executor.state()->build_node_list({}, {.part = part, .path = path}, list);
+  std::string names;
+  for (const detail::Node& node : list.nodes()) names += std::string(names.empty() ? "" : " ") + to_string(node.kind);
+  return names;
 }
 
 bool graphs_lack_host_functions() { return std::getenv("FMHAX_NO_GRAPH_HOST_FUNCTIONS") != nullptr; }
@@ -270,7 +312,7 @@ TEST_CASE("metadata path: eager, captured, Graph and prepared apart give the rig
     const CapturedGraph captured([&](hipStream_t s) { call.executor.enqueue(call.arguments(), s); });
     Graph graph(call.executor, call.arguments());
     for (hipGraph_t made : {captured.graph(), graph.native()}) {
-      CHECK(node_count(made) == 4);  // prepare, dot_do_o, dq_dk_dv, convert_dq
+      CHECK(node_count(made) == 3);  // prepare, dq_dk_dv, convert_dq
       CHECK(!has_type(made, hipGraphNodeTypeHost));
       CHECK(!has_type(made, hipGraphNodeTypeMemcpy));
       CHECK(!has_type(made, hipGraphNodeTypeMemset));
@@ -291,6 +333,75 @@ TEST_CASE("metadata path: eager, captured, Graph and prepared apart give the rig
         CHECK(call.failure() == "");
       }
     }
+  }
+}
+
+TEST_CASE("metadata path: d comes with the metadata where one launch makes them for the whole call") {
+  using detail::CallPart;
+  const Executor in_group(long_case().problem), in_batch(batch_case().problem);
+  for (const MetadataPath path : {MetadataPath::host, MetadataPath::device}) {
+    CHECK(node_names(in_batch, CallPart::all, path) == "prepare dq_dk_dv convert_dq");
+    for (const Executor* executor : {&in_group, &in_batch}) {
+      CHECK(node_names(*executor, CallPart::kernels, path) == "zero dot_do_o dq_dk_dv convert_dq");
+    }
+  }
+  CHECK(node_names(in_group, CallPart::all, MetadataPath::device) == "prepare dq_dk_dv convert_dq");
+  CHECK(node_names(in_group, CallPart::all, MetadataPath::host) ==
+        "fetch_q fetch_k pack upload zero dot_do_o dq_dk_dv convert_dq");
+  CHECK(node_names(in_batch, CallPart::preparation, MetadataPath::host) == "set_nsplits");
+  CHECK(node_names(in_batch, CallPart::preparation, MetadataPath::device) == "prepare");
+
+  ExecutorOptions options;
+  options.kernel = without_prepare_and_dot();
+  const Executor apart(batch_case().problem, options);
+  CHECK(node_names(apart, CallPart::all, MetadataPath::host) == "set_nsplits zero dot_do_o dq_dk_dv convert_dq");
+  CHECK(node_names(apart, CallPart::all, MetadataPath::device) == "prepare dot_do_o dq_dk_dv convert_dq");
+}
+
+TEST_CASE("metadata path: d with the metadata or by itself gives the same gradients and the same reports") {
+  for (const Case& c : {long_case(), batch_case()}) {
+    for (const MetadataPath path : {MetadataPath::host, MetadataPath::device}) {
+      CAPTURE(c.problem.is_group_mode);
+      CAPTURE(path);
+      std::vector<std::vector<double>> dq;
+      for (const std::string& kernel : {std::string(whole().name), without_prepare_and_dot()}) {
+        ExecutorOptions options;
+        options.metadata_path = path;
+        options.kernel = kernel;
+        Call call(c, options);
+        call.arguments().status = StatusBuffer::create();
+        const auto enqueue = [&](hipStream_t stream) { call.executor.enqueue(call.arguments(), stream); };
+        CHECK(failure_of_replay(call, enqueue) == "");
+        dq.push_back(call.device.download_gradients().dq.data);
+        // Where there are no lengths to pack, the host path has nothing to check.
+        const bool is_checked = c.problem.is_group_mode || path == MetadataPath::device;
+        CHECK(call.arguments().status.read().code == StatusCode::ok);
+        CHECK(call.arguments().status.read().checks == (is_checked ? 1 : 0));
+      }
+      CHECK(dq[0] == dq[1]);
+    }
+  }
+}
+
+TEST_CASE("metadata path: the launch that prepares a whole call zeroes only where the allocator did not") {
+  Case c = batch_case();
+  c.problem.is_deterministic = false;
+  for (const bool is_zeroed : {false, true}) {
+    GuardedBuffer memory;
+    ExecutorOptions options;
+    options.workspace_alloc = [&](std::size_t bytes, bool zero_init) {
+      CHECK(zero_init);
+      memory = GuardedBuffer(bytes);
+      memory.poison();
+      if (is_zeroed) check_hip(hipMemset(memory.data(), 0, bytes), "hipMemset");
+      return memory.data();
+    };
+    Call call(c, options);
+    call.arguments().workspace = nullptr;
+    call.arguments().workspace_bytes = 0;
+    const auto enqueue = [&](hipStream_t stream) { call.executor.enqueue(call.arguments(), stream); };
+    CHECK(failure_of_replay(call, enqueue).empty() == is_zeroed);
+    CHECK(memory.guards_are_intact());
   }
 }
 

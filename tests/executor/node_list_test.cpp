@@ -61,6 +61,25 @@ TEST_CASE("dbias and dsink run beside dq_dk_dv, after d and the metadata") {
   CHECK(list.sinks() == node_set(NodeKind::convert_dq, NodeKind::dbias, NodeKind::dsink));
 }
 
+TEST_CASE("dq_dk_dv waits for the constant metadata, zeroes and d of batch mode") {
+  NodeList list;
+  list.add(NodeKind::set_nsplits, kSet);
+  list.add(NodeKind::zero, kSet);
+  for (const NodeKind kind : {NodeKind::dot_do_o, NodeKind::dq_dk_dv}) list.add_kernel(kind);
+  CHECK(dependencies_of(list, NodeKind::dq_dk_dv) ==
+        node_set(NodeKind::set_nsplits, NodeKind::zero, NodeKind::dot_do_o));
+}
+
+TEST_CASE("kernels that read d wait for the launch that prepares where it computes d too") {
+  NodeList list;
+  for (const NodeKind kind :
+       {NodeKind::prepare, NodeKind::dq_dk_dv, NodeKind::convert_dq, NodeKind::dbias, NodeKind::dsink})
+    list.add_kernel(kind);
+  for (const NodeKind kind : {NodeKind::dq_dk_dv, NodeKind::dbias, NodeKind::dsink}) {
+    CHECK(dependencies_of(list, kind) == node_set(NodeKind::prepare));
+  }
+}
+
 TEST_CASE("a dependency that a call does not have is replaced by that node's own") {
   NodeList list;
   list.add(NodeKind::fetch_q, kFetch);

@@ -1,10 +1,12 @@
 // The prepare kernel against pack_workspace_host(): the same metadata bit for bit, the same verdict, and zeroes where
-// the call will use dq_acc.
+// the call will use dq_acc. prepare_and_dot against prepare and dot_do_o.
 #include <hip/hip_runtime.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -13,7 +15,9 @@
 #include "device_case.hpp"
 #include "fmhax/workspace.hpp"
 #include "launch.hpp"
+#include "verification/device_tensor.hpp"
 #include "verification/random_problem.hpp"
+#include "verification/reference.hpp"
 
 namespace {
 
@@ -46,24 +50,24 @@ struct Prepared {
   CallStatus status;
 };
 
-Prepared run_prepare(const Case& c, const WorkspaceSpec& spec, const SequenceLengths& lengths,
-                     std::int64_t dq_acc_bytes, bool zeroes) {
-  const std::int64_t head = workspace_host_size(spec, c.problem.batch);
+/// What these roles, one after another, leave of a poisoned workspace.
+Prepared run(const std::vector<KernelRole>& roles, KernelParams params, const WorkspaceSpec& spec,
+             std::int64_t dq_acc_bytes, bool zeroes) {
+  const std::int64_t head = workspace_host_size(spec, params.problem.batch);
   GuardedBuffer metadata(static_cast<std::size_t>(head));
   GuardedBuffer dq_acc(static_cast<std::size_t>(dq_acc_bytes));
   const PinnedStatus status;
   status.get()->checks = 41;
-  KernelParams params;
-  params.problem = c.problem;
-  params.lengths = lengths;
   params.metadata = metadata.data();
   params.dq_acc = dq_acc.data();
   params.dq_acc_bytes = dq_acc_bytes;
   params.zero_dq_acc = zeroes;
   params.status = status.get();
-  KernelLaunch launch;
-  REQUIRE(portable::form_prepare(spec, small_device(), params, launch));
-  play(launch);
+  for (const KernelRole role : roles) {
+    KernelLaunch launch;
+    REQUIRE(portable::form_auxiliary(role, spec, small_device(), params, launch));
+    play(launch);
+  }
   CHECK(metadata.guards_are_intact());
   CHECK(dq_acc.guards_are_intact());
   return {metadata.download(), values_of<float>(dq_acc.download()), *status.get()};
@@ -74,7 +78,10 @@ void check_as_host(const Case& c, const WorkspaceSpec& spec, std::int64_t dq_acc
   std::vector<std::byte> wanted(static_cast<std::size_t>(workspace_host_size(spec, c.problem.batch)), std::byte{0xFF});
   const PackResult packed = pack_workspace_host(spec, c.problem, lengths.host(), wanted.data(), dq_acc_bytes);
   const bool zeroes = c.seed % 4 != 0;
-  const Prepared got = run_prepare(c, spec, lengths.device(), dq_acc_bytes, zeroes);
+  KernelParams params;
+  params.problem = c.problem;
+  params.lengths = lengths.device();
+  const Prepared got = run({KernelRole::prepare}, params, spec, dq_acc_bytes, zeroes);
   CHECK(got.metadata == wanted);
   CHECK(got.status.code == packed.status.code);
   CHECK(got.status.side == packed.status.side);
@@ -185,6 +192,77 @@ TEST_CASE("prepare zeroes what the lengths use of a larger capacity") {
   c.problem.max_seqlen_q = 1000;
   const WorkspaceSpec spec = spec_of(c.problem, 64);
   check_as_host(c, spec, capacity_bytes(spec, c.problem));
+}
+
+/// Rows of dout and o, and the d that one way or the other makes of them.
+class Rows {
+ public:
+  explicit Rows(const Case& c)
+      : dout_(shape(c, c.problem.dtype, c.problem.hdim_v, c.layouts.dout)),
+        o_(shape(c, c.problem.dtype, c.problem.hdim_v, c.layouts.o)),
+        d_(shape(c, DataType::fp32, 1, c.layouts.d)) {
+    Case other = c;
+    other.seed += 1;
+    dout_.upload(verification::draw_inputs(c).dout, real_rows(c, SequenceSide::q));
+    o_.upload(verification::draw_inputs(other).dout, real_rows(c, SequenceSide::q));
+  }
+
+  void fill(KernelParams& params) {
+    d_.poison();
+    params.dout = ref_of(dout_);
+    params.o = ref_of(o_);
+    params.d = ref_of(d_);
+  }
+  /// d's bits, those of poison too.
+  std::vector<std::uint64_t> d() const {
+    const verification::DenseTensor values = d_.download();
+    std::vector<std::uint64_t> bits(values.data.size());
+    std::transform(values.data.begin(), values.data.end(), bits.begin(),
+                   [](double value) { return std::bit_cast<std::uint64_t>(value); });
+    return bits;
+  }
+  std::string stray_write() const { return d_.stray_write(); }
+
+ private:
+  static verification::TensorShape shape(const Case& c, DataType dtype, std::int64_t hdim,
+                                         const verification::Layout& layout) {
+    const Problem& p = c.problem;
+    return {dtype, verification::tensor_batch(p), verification::tensor_seqlen_q(p), p.nhead_q, hdim, layout};
+  }
+
+  verification::DeviceTensor dout_, o_, d_;
+};
+
+TEST_CASE("prepare_and_dot leaves what prepare and dot_do_o leave, bit for bit, refused or not") {
+  int refused = 0;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    CAPTURE(i);
+    Case c = random_case(i, 1e6);
+    Random random(13, i);
+    const WorkspaceSpec spec = random_spec(c.problem, random);
+    const std::int64_t bytes = capacity_bytes(spec, c.problem);
+    Rows rows(c);
+    if (random.chance(30) && c.problem.logical_lengths != LogicalLengths::cumulative) spoil(c, random);
+    const CaseLengths lengths(c);
+    const bool zeroes = random.chance(70);
+    KernelParams params;
+    params.problem = c.problem;
+    params.lengths = lengths.device();
+    rows.fill(params);
+    const Prepared wanted = run({KernelRole::prepare, KernelRole::dot_do_o}, params, spec, bytes, zeroes);
+    const auto wanted_d = rows.d();
+    rows.fill(params);
+    const Prepared got = run({KernelRole::prepare_and_dot}, params, spec, bytes, zeroes);
+    CHECK(got.metadata == wanted.metadata);
+    CHECK(bytes_of(got.dq_acc) == bytes_of(wanted.dq_acc));
+    CHECK(got.status.code == wanted.status.code);
+    CHECK(got.status.sequence == wanted.status.sequence);
+    CHECK(got.status.checks == wanted.status.checks);
+    CHECK(rows.d() == wanted_d);
+    CHECK(rows.stray_write() == "");
+    refused += got.status.code != StatusCode::ok ? 1 : 0;
+  }
+  CHECK(refused > 5);
 }
 
 }  // namespace

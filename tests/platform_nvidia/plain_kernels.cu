@@ -230,7 +230,7 @@ __global__ void dq_dk_dv_kernel(KernelParams params) {
   }
 }
 
-__global__ void dot_do_o_kernel(KernelParams params) {
+__device__ void dot_do_o(const KernelParams& params) {
   const Problem& p = params.problem;
   const std::int64_t job = thread_index();
   if (job >= rows_q(p) * p.nhead_q || check_lengths(p, params.lengths).code != StatusCode::ok) return;
@@ -242,6 +242,8 @@ __global__ void dot_do_o_kernel(KernelParams params) {
   store(params.d, DataType::fp32, at(params.d),
         dot(params.dout, at(params.dout), params.o, at(params.o), p.dtype, p.hdim_v));
 }
+
+__global__ void dot_do_o_kernel(KernelParams params) { dot_do_o(params); }
 
 __global__ void convert_dq_kernel(KernelParams params) {
   const Problem& p = params.problem;
@@ -302,7 +304,7 @@ __global__ void forward_kernel(KernelParams params) {
 }
 
 /// One thread packs; all zero.
-__global__ void prepare_kernel(KernelParams params, WorkspaceSpec spec) {
+__device__ void prepare(const KernelParams& params, const WorkspaceSpec& spec) {
   const Problem& p = params.problem;
   const std::int64_t job = thread_index();
   if (params.zero_dq_acc) {
@@ -343,6 +345,13 @@ __global__ void prepare_kernel(KernelParams params, WorkspaceSpec spec) {
     nsplits[0] = 1;
   }
   report(found, params.status);
+}
+
+__global__ void prepare_kernel(KernelParams params, WorkspaceSpec spec) { prepare(params, spec); }
+
+__global__ void prepare_and_dot_kernel(KernelParams params, WorkspaceSpec spec) {
+  dot_do_o(params);
+  prepare(params, spec);
 }
 
 template <bool kIsDirect>
@@ -400,11 +409,15 @@ bool form_launch(KernelRole role, const DeviceTraits& traits, const KernelParams
     case KernelRole::dsink:
       return false;
     case KernelRole::prepare:
+    case KernelRole::prepare_and_dot:
       break;
   }
   if (kIsDirect) return false;
-  launch_of(reinterpret_cast<const void*>(prepare_kernel), kThreads * std::max(traits.multiprocessors, 1), params,
-            launch);
+  const bool with_dot = role == KernelRole::prepare_and_dot;
+  const auto* function =
+      with_dot ? reinterpret_cast<const void*>(prepare_and_dot_kernel) : reinterpret_cast<const void*>(prepare_kernel);
+  const std::int64_t prepare_jobs = kThreads * std::max(traits.multiprocessors, 1);
+  launch_of(function, with_dot ? std::max(prepare_jobs, q_jobs) : prepare_jobs, params, launch);
   const WorkspaceSpec spec = workspace_spec<kIsDirect>(p, traits);
   static_assert(sizeof(KernelParams) % alignof(WorkspaceSpec) == 0);
   static_assert(sizeof(KernelParams) + sizeof(WorkspaceSpec) <= KernelLaunch::kMaxArgumentBytes);

@@ -91,10 +91,27 @@ TEST_CASE("calls: an eager call with metadata on the device asks three questions
   call.arguments().status = {};
   const OwnedStream stream;
   const Calls calls = steady_calls_of(stream, [&] { call.executor.enqueue(call.arguments(), stream.get()); });
-  CHECK(joined(calls) ==
-        joined(with(kOnceForEachCall, {"hipLaunchKernel", "hipLaunchKernel", "hipLaunchKernel", "hipLaunchKernel"})));
+  CHECK(joined(calls) == joined(with(kOnceForEachCall, {"hipLaunchKernel", "hipLaunchKernel", "hipLaunchKernel"})));
   stream.synchronize();
   CHECK(call.failure() == "");
+}
+
+TEST_CASE("calls: in batch mode an eager call launches as many kernels, whoever packs") {
+  Case c;
+  c.problem.dtype = DataType::fp32;
+  c.problem.batch = c.problem.nhead_q = c.problem.nhead_k = 2;
+  c.problem.hdim_q = c.problem.hdim_v = 16;
+  c.problem.max_seqlen_q = c.problem.max_seqlen_k = 300;
+  c.scale = 0.25F;
+  for (const ExecutorOptions& options : {ExecutorOptions{}, on_device()}) {
+    Call call(c, options);
+    call.arguments().status = {};
+    const OwnedStream stream;
+    const Calls calls = steady_calls_of(stream, [&] { call.executor.enqueue(call.arguments(), stream.get()); });
+    CHECK(joined(calls) == joined(with(kOnceForEachCall, {"hipLaunchKernel", "hipLaunchKernel", "hipLaunchKernel"})));
+    stream.synchronize();
+    CHECK(call.failure() == "");
+  }
 }
 
 TEST_CASE("calls: a status costs an event, not questions about other calls") {
@@ -110,8 +127,8 @@ TEST_CASE("calls: a status costs an event, not questions about other calls") {
   stream.synchronize();
   fill_pool(call.executor);
   const Calls calls = calls_of(enqueue);
-  CHECK(joined(calls) == joined(with(kOnceForEachCall, {"hipLaunchKernel", "hipLaunchKernel", "hipLaunchKernel",
-                                                        "hipLaunchKernel", "hipEventRecord"})));
+  CHECK(joined(calls) ==
+        joined(with(kOnceForEachCall, {"hipLaunchKernel", "hipLaunchKernel", "hipLaunchKernel", "hipEventRecord"})));
   stream.synchronize();
 }
 

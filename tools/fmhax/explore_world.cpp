@@ -68,7 +68,7 @@ ExploredWorld::ExploredWorld() {
       std::make_unique<ExploredCall>(CallShape{group_problem(4, 24), "general", kFourLengths, with_host_function});
   ExecutorOptions on_device;
   on_device.metadata_path = MetadataPath::device;
-  group_on_device = std::make_unique<ExploredCall>(CallShape{group_problem(4, 24), "general", kFourLengths, on_device});
+  group_on_device = std::make_unique<ExploredCall>(CallShape{logical_problem(), "general", kThreeLengths, on_device});
   ExecutorOptions with_allocators;
   with_allocators.pinned_host_alloc = [this](std::size_t bytes) {
     return allocators.fails_now() ? nullptr : pinned(bytes);

@@ -28,11 +28,14 @@ enum class KernelRole : std::int32_t {
   /// write dq directly find out by checking the lengths, the others by nsplits.
   dbias = 5,
   /// dsink[h] = -sum over sequences and rows of exp(sink[h] - lse) * d; otherwise as dbias.
-  dsink = 6
+  dsink = 6,
+  /// What prepare and dot_do_o do, in one launch, for calls that want both (optional; for entries that have both). Also
+  /// for calls of batch mode on the host path, whose metadata are one constant; params.status is null in these.
+  prepare_and_dot = 7
 };
-inline constexpr KernelRole kKernelRoles[] = {KernelRole::forward,    KernelRole::dot_do_o, KernelRole::dq_dk_dv,
-                                              KernelRole::convert_dq, KernelRole::prepare,  KernelRole::dbias,
-                                              KernelRole::dsink};
+inline constexpr KernelRole kKernelRoles[] = {KernelRole::forward,    KernelRole::dot_do_o,       KernelRole::dq_dk_dv,
+                                              KernelRole::convert_dq, KernelRole::prepare,        KernelRole::dbias,
+                                              KernelRole::dsink,      KernelRole::prepare_and_dot};
 
 /// The device that a plan is made for.
 struct DeviceTraits {

@@ -60,7 +60,7 @@ struct KernelParams {
   float scale = 1.0F;  ///< softmax scale: S = scale * Q K^T
   TensorRef q{}, k{}, v{}, o{}, dout{};
   TensorRef lse{};  ///< fp32 [batch, seqlen_q, nhead_q]
-  TensorRef d{};    ///< fp32, shaped as lse: rowsum(dout * o), written by dot_do_o
+  TensorRef d{};    ///< fp32, shaped as lse: rowsum(dout * o), written by dot_do_o or prepare_and_dot
   TensorRef dq{}, dk{}, dv{};
   SequenceLengths lengths{};
   // Features; null or zero where the problem doesn't have them.
@@ -84,9 +84,9 @@ struct KernelParams {
   const std::int32_t* tile_starts = nullptr;     ///< null without a tile list
   const std::int32_t* tile_sequences = nullptr;
   void* dq_acc = nullptr;
-  std::int64_t max_splits = 0;   ///< of the plan, as WorkspaceSpec::max_splits: for prepare and for the size of grids
+  std::int64_t max_splits = 0;   ///< of the plan, as WorkspaceSpec::max_splits: for preparing and for the size of grids
   CallStatus* status = nullptr;  ///< may be null
-  // For prepare alone.
+  // For prepare and prepare_and_dot alone.
   void* metadata = nullptr;       ///< the head of the workspace, to be written: what nsplits points to
   std::int64_t dq_acc_bytes = 0;  ///< room behind dq_acc
   bool zero_dq_acc = false;       ///< what the kernels will use of dq_acc has to be zeroed
