@@ -28,18 +28,9 @@ struct BlockMemory {
   T of_warp[kWarps];
 };
 
-/// All values combined, for all threads, in an order that depends on kThreads alone. One barrier.
-template <int kThreads, typename T, typename Combine>
-__device__ T block_reduce(T value, T neutral, Combine combine, BlockMemory<T, kThreads>& memory) {
-  const int lane = static_cast<int>(threadIdx.x) % arch::kWarpSize;
-  const int warp = static_cast<int>(threadIdx.x) / arch::kWarpSize;
-#pragma unroll
-  for (int distance = arch::kWarpSize / 2; distance > 0; distance /= 2) {
-    value = combine(value, arch::shuffle_xor(value, distance));
-  }
-  if (lane == 0) memory.of_warp[warp] = value;
-  __syncthreads();
-  value = lane < BlockMemory<T, kThreads>::kWarps ? memory.of_warp[lane] : neutral;
+/// All values of a warp combined, for its lanes.
+template <typename T, typename Combine>
+__device__ T warp_reduce(T value, Combine combine) {
 #pragma unroll
   for (int distance = arch::kWarpSize / 2; distance > 0; distance /= 2) {
     value = combine(value, arch::shuffle_xor(value, distance));
@@ -47,33 +38,47 @@ __device__ T block_reduce(T value, T neutral, Combine combine, BlockMemory<T, kT
   return value;
 }
 
-/// A thread's value in a scan over the block.
-template <typename T>
-struct Scanned {
-  T before{};  ///< the sum over all threads before this one
-  T total{};   ///< over all
-};
-
-/// One barrier.
-template <int kThreads, typename T>
-__device__ Scanned<T> block_scan(T value, BlockMemory<T, kThreads>& memory) {
-  constexpr int kWarps = BlockMemory<T, kThreads>::kWarps;
+/// All values combined, for all threads, in an order that depends on kThreads alone. One barrier.
+template <int kThreads, typename T, typename Combine>
+__device__ T block_reduce(T value, T neutral, Combine combine, BlockMemory<T, kThreads>& memory) {
   const int lane = static_cast<int>(threadIdx.x) % arch::kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / arch::kWarpSize;
-  const auto scan_warp = [lane](T sum) {
-#pragma unroll
-    for (int distance = 1; distance < arch::kWarpSize; distance *= 2) {
-      const T below = arch::shuffle_up(sum, distance);
-      if (lane >= distance) sum += below;
-    }
-    return sum;
-  };
-  const T in_warp = scan_warp(value);
-  if (lane == arch::kWarpSize - 1) memory.of_warp[warp] = in_warp;
+  value = warp_reduce(value, combine);
+  if (lane == 0) memory.of_warp[warp] = value;
   __syncthreads();
-  const T warps = scan_warp(lane < kWarps ? memory.of_warp[lane] : T{});
-  const T before_warp = arch::shuffle(warps, warp > 0 ? warp - 1 : 0);
-  return {(warp > 0 ? before_warp : T{}) + in_warp - value, arch::shuffle(warps, kWarps - 1)};
+  return warp_reduce(lane < BlockMemory<T, kThreads>::kWarps ? memory.of_warp[lane] : neutral, combine);
+}
+
+/// A thread's value in a scan.
+template <typename T>
+struct Scanned {
+  T through{};  ///< the sum over all threads up to this one, its own value too
+  T total{};    ///< over all
+};
+
+/// Over the lanes of a warp.
+template <typename T>
+__device__ Scanned<T> warp_scan(T value) {
+  const int lane = static_cast<int>(threadIdx.x) % arch::kWarpSize;
+#pragma unroll
+  for (int distance = 1; distance < arch::kWarpSize; distance *= 2) {
+    const T below = arch::shuffle_up(value, distance);
+    if (lane >= distance) value += below;
+  }
+  return {value, arch::shuffle(value, arch::kWarpSize - 1)};
+}
+
+/// Over the threads of a block. One barrier.
+template <int kThreads, typename T>
+__device__ Scanned<T> block_scan(T value, BlockMemory<T, kThreads>& memory) {
+  const int lane = static_cast<int>(threadIdx.x) % arch::kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / arch::kWarpSize;
+  const Scanned<T> in_warp = warp_scan(value);
+  if (lane == 0) memory.of_warp[warp] = in_warp.total;
+  __syncthreads();
+  const Scanned<T> warps = warp_scan(lane < BlockMemory<T, kThreads>::kWarps ? memory.of_warp[lane] : T{});
+  const T before_warp = arch::shuffle(warps.through, warp > 0 ? warp - 1 : 0);
+  return {(warp > 0 ? before_warp : T{}) + in_warp.through, warps.total};
 }
 
 }  // namespace fmhax::portable

@@ -13,6 +13,13 @@ namespace fmhax::portable {
 /// Of every block.
 inline constexpr int kPrepareThreads = kTileOrderThreads;
 
+/// sequence_jobs(), out of line: a dozen divisions that several places ask for, and a launch of few sequences waits for
+/// every instruction that it has to fetch.
+__device__ __noinline__ inline std::int64_t jobs_out_of_line(const WorkspaceSpec& spec, const Problem& problem,
+                                                             std::int64_t seqlen_k) {
+  return sequence_jobs(spec, problem, seqlen_k);
+}
+
 /// The lengths of one call as the layout counts them. No number overflows: valid lengths are within the capacity, for
 /// which the plan found a size.
 class Lengths {
@@ -23,25 +30,28 @@ class Lengths {
     return sequence_range(params_.problem, params_.lengths, side, i).physical;
   }
   __device__ std::int64_t splits(std::int64_t i) const {
-    return spec_.is_deterministic ? sequence_splits(spec_, params_.problem, physical(SequenceSide::k, i)) : 1;
+    return spec_.is_deterministic ? jobs(i) : 1;  // which are the splits then
   }
   __device__ std::int64_t jobs(std::int64_t i) const {
-    return sequence_jobs(spec_, params_.problem, physical(SequenceSide::k, i));
+    return jobs_out_of_line(spec_, params_.problem, physical(SequenceSide::k, i));
   }
   __device__ std::int64_t row_elements() const { return params_.problem.nhead_q * params_.problem.hdim_q; }
   __device__ std::int64_t elements(std::int64_t i) const {
     return physical(SequenceSide::q, i) * splits(i) * row_elements();
   }
   __device__ std::int64_t batch_mode_splits() const {
-    return sequence_splits(spec_, params_.problem, params_.problem.max_seqlen_k);
+    return spec_.is_deterministic ? jobs_out_of_line(spec_, params_.problem, params_.problem.max_seqlen_k) : 1;
   }
   __device__ std::int64_t batch_mode_elements() const {
     return rows_q(params_.problem) * row_elements() * batch_mode_splits();
   }
   __device__ bool is_wrong(std::int64_t i) const { return status(i).code != StatusCode::ok; }
   __device__ CallStatus status(std::int64_t i) const {
-    const CallStatus q = check_sequence(params_.problem, params_.lengths, SequenceSide::q, i);
-    return q.code != StatusCode::ok ? q : check_sequence(params_.problem, params_.lengths, SequenceSide::k, i);
+    // Both sides are asked for before either is looked at: memory is far away.
+    const SequenceEntries q = sequence_entries(params_.problem, params_.lengths, SequenceSide::q, i);
+    const SequenceEntries k = sequence_entries(params_.problem, params_.lengths, SequenceSide::k, i);
+    const CallStatus status = check_entries(params_.problem, q, SequenceSide::q, i);
+    return status.code != StatusCode::ok ? status : check_entries(params_.problem, k, SequenceSide::k, i);
   }
 
  private:
@@ -50,7 +60,7 @@ class Lengths {
 };
 
 struct PackMemory {
-  BlockMemory<std::int64_t, kPrepareThreads> first_wrong;
+  BlockMemory<std::int64_t, kPrepareThreads> minimum;
   BlockMemory<std::int64_t, kPrepareThreads> total;
   // In turn, so that one barrier a scan is enough.
   BlockMemory<std::int64_t, kPrepareThreads> elements[2];
@@ -58,13 +68,20 @@ struct PackMemory {
   TileOrderMemory tile_order;
 };
 
-/// Packing by the threads of one block.
+/// Packing by the threads of one block, or by its first warp alone where that has a lane for every sequence: nothing
+/// then waits at a barrier, and no other warp has a part in the work.
 class Packer {
  public:
   __device__ Packer(const KernelParams& params, const WorkspaceSpec& spec, PackMemory& memory)
-      : params_(params), p_(params.problem), spec_(spec), lengths_(params, spec), memory_(memory) {}
+      : params_(params),
+        p_(params.problem),
+        spec_(spec),
+        lengths_(params, spec),
+        memory_(memory),
+        is_one_warp_(params.problem.batch <= arch::kWarpSize) {}
 
   __device__ void pack() {
+    if (static_cast<int>(threadIdx.x) >= threads()) return;
     // Begun early: the host's memory is far away.
     std::int64_t checks = 0;
     if (is_first_thread() && params_.status != nullptr) checks = arch::load_for_host(&params_.status->checks);
@@ -81,6 +98,21 @@ class Packer {
 
  private:
   __device__ static bool is_first_thread() { return threadIdx.x == 0; }
+  __device__ int threads() const { return is_one_warp_ ? arch::kWarpSize : kPrepareThreads; }
+
+  // Over threads(), by all of them.
+  __device__ bool any(bool predicate) const {
+    return is_one_warp_ ? arch::ballot(predicate) != 0 : __syncthreads_or(predicate ? 1 : 0) != 0;
+  }
+  /// Of numbers up to the batch.
+  __device__ std::int64_t minimum(std::int64_t value) const {
+    const MinimumOf<std::int64_t> of;
+    return is_one_warp_ ? warp_reduce(value, of) : block_reduce<kPrepareThreads>(value, p_.batch, of, memory_.minimum);
+  }
+  template <typename T>
+  __device__ Scanned<T> scan(T value, BlockMemory<T, kPrepareThreads>& memory) const {
+    return is_one_warp_ ? warp_scan(value) : block_scan<kPrepareThreads>(value, memory);
+  }
 
   /// The same for all threads.
   __device__ CallStatus check() {
@@ -89,10 +121,7 @@ class Packer {
       for (std::int64_t i = threadIdx.x; i < p_.batch && first_wrong == p_.batch; i += kPrepareThreads) {
         if (lengths_.is_wrong(i)) first_wrong = i;
       }
-      if (__syncthreads_or(first_wrong < p_.batch ? 1 : 0) != 0) {
-        return lengths_.status(
-            block_reduce<kPrepareThreads>(first_wrong, p_.batch, MinimumOf<std::int64_t>(), memory_.first_wrong));
-      }
+      if (any(first_wrong < p_.batch)) return lengths_.status(minimum(first_wrong));
     }
     const std::int64_t total = total_elements();
     return is_beyond(total) ? too_small(total) : CallStatus{};
@@ -110,8 +139,7 @@ class Packer {
   /// Over sequences [base, base + kPrepareThreads), one for each thread; base is a multiple of kPrepareThreads.
   __device__ Scanned<std::int64_t> scan_elements(std::int64_t base) {
     const std::int64_t i = base + threadIdx.x;
-    return block_scan<kPrepareThreads>(i < p_.batch ? lengths_.elements(i) : 0,
-                                       memory_.elements[base / kPrepareThreads % 2]);
+    return scan(i < p_.batch ? lengths_.elements(i) : 0, memory_.elements[base / kPrepareThreads % 2]);
   }
 
   __device__ bool is_beyond(std::int64_t elements) const {
@@ -140,7 +168,7 @@ class Packer {
       const Scanned<std::int64_t> scanned = base == 0 ? first_elements_ : scan_elements(base);
       if (i < p_.batch) {
         if (spec_.is_deterministic) array<std::int32_t>(0)[i] = static_cast<std::int32_t>(lengths_.splits(i));
-        offsets[i + 1] = carry + scanned.before + lengths_.elements(i);
+        offsets[i + 1] = carry + scanned.through;
       }
       carry += scanned.total;
     }
@@ -177,10 +205,10 @@ class Packer {
                                      [&](std::int64_t i) { return lengths_.physical(SequenceSide::q, i); });
       }
       const auto jobs = place < p_.batch ? static_cast<std::int32_t>(lengths_.jobs(sequence)) : 0;
-      const Scanned<std::int32_t> scanned = block_scan<kPrepareThreads>(jobs, memory_.jobs[turn]);
+      const Scanned<std::int32_t> scanned = scan(jobs, memory_.jobs[turn]);
       if (place < p_.batch) {
         sequences[place] = static_cast<std::int32_t>(sequence);
-        starts[place + 1] = carry + scanned.before + jobs;
+        starts[place + 1] = carry + scanned.through;
       }
       carry += scanned.total;
     }
@@ -189,7 +217,7 @@ class Packer {
   __device__ void write_refusal() {
     uint4* to = reinterpret_cast<uint4*>(params_.metadata);
     const std::int64_t vectors = dq_acc_position(spec_, p_.batch) / static_cast<std::int64_t>(sizeof(uint4));
-    for (std::int64_t i = threadIdx.x; i < vectors; i += kPrepareThreads) {
+    for (std::int64_t i = threadIdx.x; i < vectors; i += threads()) {
       const bool holds_mark = i == 0 && nsplits_count(spec_, p_.batch) > 0;
       to[i] = uint4{holds_mark ? static_cast<std::uint32_t>(kInvalidCall) : 0U, 0U, 0U, 0U};
     }
@@ -203,9 +231,8 @@ class Packer {
   __device__ void zero_after(std::int64_t position, std::int64_t bytes) const {
     zero_words(position + bytes, (round_up_to_alignment(bytes) - bytes) / 4);
   }
-  /// `words` of 32 bits, fewer than a block has threads.
   __device__ void zero_words(std::int64_t position, std::int64_t words) const {
-    if (threadIdx.x < words) array<std::uint32_t>(position)[threadIdx.x] = 0;
+    for (std::int64_t i = threadIdx.x; i < words; i += threads()) array<std::uint32_t>(position)[i] = 0;
   }
 
   const KernelParams& params_;
@@ -213,6 +240,7 @@ class Packer {
   const WorkspaceSpec& spec_;
   Lengths lengths_;
   PackMemory& memory_;
+  const bool is_one_warp_;
   Scanned<std::int64_t> first_elements_;  ///< of the first kPrepareThreads sequences
 };
 
