@@ -36,19 +36,22 @@ class Stream {
 };
 
 /// One head, four packed sequences of 16 tokens within a capacity of 1024: every node of a call, and hardly any work.
+/// In batch mode one sequence of 1024.
 class TinyCall {
  public:
-  explicit TinyCall(MetadataPath path) : executor_(problem(), options(path)) {
+  explicit TinyCall(MetadataPath path, bool is_group_mode = true) : executor_(problem(is_group_mode), options(path)) {
     for (auto* view : {&call_.q, &call_.k, &call_.v, &call_.o, &call_.dout, &call_.dq, &call_.dk, &call_.dv}) {
       *view = TensorView::thd(allocate(kCapacity * kHdim * 2), DataType::bf16, kCapacity, 1, kHdim);
     }
     for (auto* view : {&call_.lse, &call_.d}) {
       *view = TensorView::rows_ht(static_cast<float*>(allocate(kCapacity * 4)), 1, kCapacity);
     }
-    constexpr std::array<std::int32_t, 5> kStarts{0, 16, 32, 48, 64};
-    auto* starts = static_cast<std::int32_t*>(allocate(sizeof(kStarts)));
-    check(hipMemcpy(starts, kStarts.data(), sizeof(kStarts), hipMemcpyHostToDevice));
-    call_.lengths.seqstart_q = call_.lengths.seqstart_k = starts;
+    if (is_group_mode) {
+      constexpr std::array<std::int32_t, 5> kStarts{0, 16, 32, 48, 64};
+      auto* starts = static_cast<std::int32_t*>(allocate(sizeof(kStarts)));
+      check(hipMemcpy(starts, kStarts.data(), sizeof(kStarts), hipMemcpyHostToDevice));
+      call_.lengths.seqstart_q = call_.lengths.seqstart_k = starts;
+    }
     call_.workspace_bytes = executor_.workspace_size();
     if (call_.workspace_bytes > 0) call_.workspace = allocate(call_.workspace_bytes);
   }
@@ -60,13 +63,14 @@ class TinyCall {
   static constexpr std::int64_t kCapacity = 1024;
   static constexpr std::int64_t kHdim = 64;
 
-  static Problem problem() {
+  static Problem problem(bool is_group_mode) {
     Problem p;
-    p.is_group_mode = true;
-    p.batch = 4;
+    p.is_group_mode = is_group_mode;
+    p.batch = is_group_mode ? 4 : 1;
     p.nhead_q = p.nhead_k = 1;
     p.hdim_q = p.hdim_v = kHdim;
-    p.max_seqlen_q = p.max_seqlen_k = p.total_q = p.total_k = kCapacity;
+    p.max_seqlen_q = p.max_seqlen_k = kCapacity;
+    if (is_group_mode) p.total_q = p.total_k = kCapacity;
     p.mask = Mask::causal();
     return p;
   }
@@ -184,6 +188,9 @@ int main(int argc, char** argv) {
     print_hip_calls(on_device, stream);
     print_calls("device", on_device, stream);
     print_calls("host", on_host, stream);
+    TinyCall in_batch(MetadataPath::host, false);
+    print_cost("Executor::enqueue in batch mode", stream,
+               [&] { in_batch.executor().enqueue(in_batch.arguments(), stream); });
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

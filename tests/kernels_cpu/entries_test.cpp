@@ -141,6 +141,18 @@ TEST_CASE("an entry that writes dq itself computes d where dbias or dsink needs 
   }
 }
 
+TEST_CASE("entries with a workspace prepare it, alone and together with d, the others do neither") {
+  for (const KernelEntry& e : entries()) {
+    KernelParams params;
+    params.problem = small_problem();
+    for (const KernelRole role : {KernelRole::prepare, KernelRole::prepare_and_dot}) {
+      KernelLaunch launch;
+      CHECK(e.form_launch(role, traits_of(2), params, launch) == !ends_with(e.name, "-direct"));
+      params.problem.has_sink = true;  // which makes d needed everywhere
+    }
+  }
+}
+
 TEST_CASE("specs say which kernels need zeroed accumulators, a workspace, workers") {
   for (const KernelEntry& e : entries()) {
     const std::string name = e.name;
