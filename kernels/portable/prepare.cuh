@@ -13,11 +13,11 @@ namespace fmhax::portable {
 /// Of every block.
 inline constexpr int kPrepareThreads = kTileOrderThreads;
 
-/// sequence_jobs(), out of line: a dozen divisions that several places ask for, and a launch of few sequences waits for
-/// every instruction that it has to fetch.
-__device__ __noinline__ inline std::int64_t jobs_out_of_line(const WorkspaceSpec& spec, const Problem& problem,
-                                                             std::int64_t seqlen_k) {
-  return sequence_jobs(spec, problem, seqlen_k);
+/// sequence_splits(), out of line: a dozen divisions that several places ask for, and a launch of few sequences waits
+/// for every instruction that it has to fetch.
+__device__ __noinline__ inline std::int64_t splits_out_of_line(const WorkspaceSpec& spec, const Problem& problem,
+                                                               std::int64_t seqlen_k) {
+  return sequence_splits(spec, problem, seqlen_k);
 }
 
 /// The lengths of one call as the layout counts them. No number overflows: valid lengths are within the capacity, for
@@ -29,32 +29,29 @@ class Lengths {
   __device__ std::int64_t physical(SequenceSide side, std::int64_t i) const {
     return sequence_range(params_.problem, params_.lengths, side, i).physical;
   }
-  __device__ std::int64_t splits(std::int64_t i) const {
-    return spec_.is_deterministic ? jobs(i) : 1;  // which are the splits then
-  }
+  __device__ std::int64_t splits(std::int64_t i) const { return splits_of(physical(SequenceSide::k, i)); }
   __device__ std::int64_t jobs(std::int64_t i) const {
-    return jobs_out_of_line(spec_, params_.problem, physical(SequenceSide::k, i));
+    return spec_.is_deterministic ? splits(i) : key_tiles(spec_.kN0, physical(SequenceSide::k, i));
   }
   __device__ std::int64_t row_elements() const { return params_.problem.nhead_q * params_.problem.hdim_q; }
   __device__ std::int64_t elements(std::int64_t i) const {
     return physical(SequenceSide::q, i) * splits(i) * row_elements();
   }
-  __device__ std::int64_t batch_mode_splits() const {
-    return spec_.is_deterministic ? jobs_out_of_line(spec_, params_.problem, params_.problem.max_seqlen_k) : 1;
-  }
+  __device__ std::int64_t batch_mode_splits() const { return splits_of(params_.problem.max_seqlen_k); }
   __device__ std::int64_t batch_mode_elements() const {
     return rows_q(params_.problem) * row_elements() * batch_mode_splits();
   }
   __device__ bool is_wrong(std::int64_t i) const { return status(i).code != StatusCode::ok; }
   __device__ CallStatus status(std::int64_t i) const {
-    // Both sides are asked for before either is looked at: memory is far away.
-    const SequenceEntries q = sequence_entries(params_.problem, params_.lengths, SequenceSide::q, i);
-    const SequenceEntries k = sequence_entries(params_.problem, params_.lengths, SequenceSide::k, i);
-    const CallStatus status = check_entries(params_.problem, q, SequenceSide::q, i);
-    return status.code != StatusCode::ok ? status : check_entries(params_.problem, k, SequenceSide::k, i);
+    const CallStatus q = check_sequence(params_.problem, params_.lengths, SequenceSide::q, i);
+    return q.code != StatusCode::ok ? q : check_sequence(params_.problem, params_.lengths, SequenceSide::k, i);
   }
 
  private:
+  __device__ std::int64_t splits_of(std::int64_t seqlen_k) const {
+    return spec_.is_deterministic ? splits_out_of_line(spec_, params_.problem, seqlen_k) : 1;
+  }
+
   const KernelParams& params_;
   const WorkspaceSpec& spec_;
 };
@@ -217,6 +214,7 @@ class Packer {
   __device__ void write_refusal() {
     uint4* to = reinterpret_cast<uint4*>(params_.metadata);
     const std::int64_t vectors = dq_acc_position(spec_, p_.batch) / static_cast<std::int64_t>(sizeof(uint4));
+#pragma unroll 1
     for (std::int64_t i = threadIdx.x; i < vectors; i += threads()) {
       const bool holds_mark = i == 0 && nsplits_count(spec_, p_.batch) > 0;
       to[i] = uint4{holds_mark ? static_cast<std::uint32_t>(kInvalidCall) : 0U, 0U, 0U, 0U};
@@ -231,7 +229,9 @@ class Packer {
   __device__ void zero_after(std::int64_t position, std::int64_t bytes) const {
     zero_words(position + bytes, (round_up_to_alignment(bytes) - bytes) / 4);
   }
+  /// A few words of 32 bits.
   __device__ void zero_words(std::int64_t position, std::int64_t words) const {
+#pragma unroll 1
     for (std::int64_t i = threadIdx.x; i < words; i += threads()) array<std::uint32_t>(position)[i] = 0;
   }
 

@@ -59,56 +59,36 @@ FMHAX_HOST_DEVICE constexpr IndexRange tail_rows(const Problem& p, const Sequenc
   return {clamp_index((is_q ? lengths.seqstart_q : lengths.seqstart_k)[p.batch], 0, total), total};
 }
 
-/// What the arrays hold of one side of one sequence, whatever it is.
-struct SequenceEntries {
-  std::int64_t begin = 0;  ///< physical rows
-  std::int64_t end = 0;
-  std::int64_t logical = 0;  ///< where there are logical lengths
-};
-
-FMHAX_HOST_DEVICE constexpr SequenceEntries sequence_entries(const Problem& p, const SequenceLengths& lengths,
-                                                             SequenceSide side, std::int64_t i) {
+/// Checks one sequence's entries on one side; returns ok or the first thing that is wrong with it.
+FMHAX_HOST_DEVICE constexpr CallStatus check_sequence(const Problem& p, const SequenceLengths& lengths,
+                                                      SequenceSide side, std::int64_t i) {
   const bool is_q = side == SequenceSide::q;
-  SequenceEntries entries{0, is_q ? p.max_seqlen_q : p.max_seqlen_k, 0};
+  const std::int64_t max_seqlen = is_q ? p.max_seqlen_q : p.max_seqlen_k;
+  std::int64_t physical = max_seqlen;
   if (p.is_group_mode) {
     const std::int32_t* starts = is_q ? lengths.seqstart_q : lengths.seqstart_k;
-    entries.begin = starts[i];
-    entries.end = starts[i + 1];
-  }
-  if (p.logical_lengths == LogicalLengths::per_sequence) {
-    entries.logical = (is_q ? lengths.seqlen_q : lengths.seqlen_k)[i];
-  } else if (p.logical_lengths == LogicalLengths::cumulative) {
-    const std::int32_t* cumulative = is_q ? lengths.cu_seqlen_q : lengths.cu_seqlen_k;
-    entries.logical = static_cast<std::int64_t>(cumulative[i + 1]) - cumulative[i];
-  }
-  return entries;
-}
-
-/// Returns ok or the first thing that is wrong with what sequence i's entries are on one side.
-FMHAX_HOST_DEVICE constexpr CallStatus check_entries(const Problem& p, const SequenceEntries& entries,
-                                                     SequenceSide side, std::int64_t i) {
-  const std::int64_t begin = entries.begin;
-  const std::int64_t end = entries.end;
-  const std::int64_t physical = end - begin;
-  if (p.is_group_mode) {
-    const bool is_q = side == SequenceSide::q;
-    const std::int64_t max_seqlen = is_q ? p.max_seqlen_q : p.max_seqlen_k;
     const std::int64_t total = is_q ? p.total_q : p.total_k;
+    const std::int64_t begin = starts[i];
+    const std::int64_t end = starts[i + 1];
+    physical = end - begin;
     if (i == 0 && begin != 0) return {StatusCode::first_not_zero, side, i, begin, 0, 0};
     if (end < begin) return {StatusCode::decreasing, side, i, end, begin, 0};
     if (end > total) return {StatusCode::exceeds_tokens, side, i, end, total, 0};
     if (physical > max_seqlen) return {StatusCode::exceeds_max_seqlen, side, i, physical, max_seqlen, 0};
   }
-  if (p.logical_lengths != LogicalLengths::none && (entries.logical < 0 || entries.logical > physical)) {
-    return {StatusCode::bad_logical_length, side, i, entries.logical, physical, 0};
+  if (p.logical_lengths != LogicalLengths::none) {
+    std::int64_t logical = 0;
+    if (p.logical_lengths == LogicalLengths::per_sequence) {
+      logical = (is_q ? lengths.seqlen_q : lengths.seqlen_k)[i];
+    } else {
+      const std::int32_t* cumulative = is_q ? lengths.cu_seqlen_q : lengths.cu_seqlen_k;
+      logical = static_cast<std::int64_t>(cumulative[i + 1]) - cumulative[i];
+    }
+    if (logical < 0 || logical > physical) {
+      return {StatusCode::bad_logical_length, side, i, logical, physical, 0};
+    }
   }
   return {};
-}
-
-/// Checks one sequence's entries on one side; returns ok or the first thing that is wrong with it.
-FMHAX_HOST_DEVICE constexpr CallStatus check_sequence(const Problem& p, const SequenceLengths& lengths,
-                                                      SequenceSide side, std::int64_t i) {
-  return check_entries(p, sequence_entries(p, lengths, side, i), side, i);
 }
 
 /// Checks every length of a call; returns ok or the status of the first sequence that is wrong.
