@@ -217,7 +217,10 @@ struct BackwardKernel {
     Accumulator s[kKeyTiles][kScoredTiles] = {};
     multiply_tiles<kDepthQ, kPitchQ>(s, shared.k + warp_keys() * kPitchQ, shared.q[stage] + rows * kPitchQ);
     const float4* stats = shared.stats[stage] + rows / 2;
-    if constexpr (!kConfig.has_features) exponentiate<kIsMasked>(row + rows, stats, s);
+    if constexpr (!kConfig.has_features) {
+      exponentiate(stats, s);
+      if constexpr (kIsMasked) hide(row + rows, s);
+    }
     Accumulator dp[kKeyTiles][kScoredTiles] = {};
     multiply_tiles<kDepthV, kPitchV>(dp, shared.v + warp_keys() * kPitchV, shared.dout[stage] + rows * kPitchV);
     if constexpr (kConfig.has_features) {
@@ -261,16 +264,35 @@ struct BackwardKernel {
   }
 
   __device__ Band visible_band() const { return Band::of(params.problem.mask, tile.seqlen_q, tile.seqlen_k); }
-  __device__ bool is_visible(const Band& band, int row, int key) const {
-    return key < tile.seqlen_k && key - row >= band.low && key - row <= band.high;
+  /// From this lane's first of the rows from `first` on, and its first key.
+  __device__ LocalBand local_band(int first) const {
+    return visible_band().from(first + Accumulator::column(0, lane),
+                               tile.key_begin + warp_keys() + Accumulator::row(0, lane), tile.seqlen_k);
+  }
+  static constexpr __device__ int row_of(int i, int c) { return i * 16 + Accumulator::column(c, 0); }
+  static constexpr __device__ int key_of(int m, int r) { return m * 16 + Accumulator::row(r, 0); }
+
+  /// P of keys that their rows don't see becomes 0.
+  __device__ void hide(int first, Accumulator (&p)[kKeyTiles][kScoredTiles]) const {
+    const LocalBand band = local_band(first);
+#pragma unroll
+    for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+      for (int i = 0; i < kScoredTiles; ++i) {
+#pragma unroll
+        for (int c = 0; c < Accumulator::kColumns; ++c) {
+#pragma unroll
+          for (int r = 0; r < Accumulator::kRows; ++r) {
+            if (band.hides(row_of(i, c), key_of(m, r))) p[m][i].value[Accumulator::element(r, c)] = 0;
+          }
+        }
+      }
+    }
   }
 
   /// s becomes P.
-  template <bool kIsMasked>
-  __device__ void exponentiate(int first, const float4* stats, Accumulator (&s)[kKeyTiles][kScoredTiles]) const {
+  __device__ void exponentiate(const float4* stats, Accumulator (&s)[kKeyTiles][kScoredTiles]) const {
     const float scale = params.scale * kLog2E;
-    Band band{};
-    if constexpr (kIsMasked) band = visible_band();
 #pragma unroll
     for (int i = 0; i < kScoredTiles; ++i) {
 #pragma unroll
@@ -286,10 +308,6 @@ struct BackwardKernel {
               float& value = s[m][i].value[Accumulator::element(r, 2 * pair + c)];
               // A row that sees no key has lse = -inf, so infinity here; such a row is masked.
               value = arch::fast_exp2(value * scale - shift);
-              if constexpr (kIsMasked) {
-                const int key = tile.key_begin + warp_keys() + m * 16 + Accumulator::row(r, lane);
-                if (!is_visible(band, first + i * 16 + Accumulator::column(2 * pair + c, lane), key)) value = 0;
-              }
             }
           }
         }
@@ -327,7 +345,7 @@ struct BackwardKernel {
                                        Accumulator (&dp)[kKeyTiles][kScoredTiles]) const {
     const LogitFeatures logits = logit_features(params, job.sequence, head_q(head), job.q, job.k);
     const DropoutFeatures dropout = dropout_features(params, job.sequence, head_q(head));
-    const Band band = visible_band();
+    const LocalBand band = local_band(first);
 #pragma unroll
     for (int m = 0; m < kKeyTiles; ++m) {
       const int first_key = tile.key_begin + warp_keys() + m * 16;
@@ -344,12 +362,13 @@ struct BackwardKernel {
           const float lse = c % 2 == 0 ? of_rows.x : of_rows.y;
           const float d = c % 2 == 0 ? of_rows.z : of_rows.w;
           const int row = first + i * 16 + Accumulator::column(c, lane);
+          const bool has_row = row < tile.seqlen_q && lse != -INFINITY;
 #pragma unroll
           for (int r = 0; r < Accumulator::kRows; ++r) {
             const int e = Accumulator::element(r, c);
             const int key = first_key + Accumulator::row(r, lane);
             const Logit logit = logits.logit<kType>(s[m][i].value[e] * params.scale, row, key);
-            const bool counts = is_visible(band, row, key) && row < tile.seqlen_q && lse != -INFINITY;
+            const bool counts = has_row && !band.hides(row_of(i, c), key_of(m, r));
             const float p = counts ? arch::fast_exp2((logit.value - lse) * kLog2E) : 0.0F;
             const float factor = dropout.is_on ? factors[0][e] : 1.0F;
             s[m][i].value[e] = p * factor;

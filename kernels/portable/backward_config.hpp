@@ -71,7 +71,7 @@ FMHAX_HOST_DEVICE constexpr BackwardConfig backward_config(DataType dtype, int h
   } else if (widest < 128) {
     config.dq_warps_m = 4;
     if (widest == 64 && !has_features) config.kM = 128;
-    if (widest == 96) config.dq_unroll = 8;
+    if (widest >= 64) config.dq_unroll = 8;
   } else if (is_direct || has_features) {
     config.kM = 32;  // features need registers of their own
   }

@@ -30,8 +30,10 @@ struct Accumulator {
   float value[kRows * kColumns];
 
   static constexpr __device__ int element(int r, int c) { return c / 2 * 4 + r * 2 + c % 2; }
-  __device__ static int row(int r, int lane = lane_id()) { return lane / 4 + 8 * r; }
-  __device__ static int column(int c, int lane = lane_id()) { return lane % 4 * 2 + c % 2 + c / 2 * 8; }
+  static constexpr __device__ int row(int r, int lane) { return lane / 4 + 8 * r; }
+  static constexpr __device__ int column(int c, int lane) { return lane % 4 * 2 + c % 2 + c / 2 * 8; }
+  __device__ static int row(int r) { return row(r, lane_id()); }
+  __device__ static int column(int c) { return column(c, lane_id()); }
 };
 
 namespace detail {
