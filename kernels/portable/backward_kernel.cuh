@@ -9,27 +9,53 @@ namespace fmhax::portable {
 
 /// Part `index` of `count`.
 struct Part {
-  std::int64_t index;
-  std::int64_t count;
+  std::int64_t index = 0;
+  std::int64_t count = 0;
 };
 
-/// A part of rows [rows.begin, rows.end) of a 16-bit tensor, all heads, filled by the threads of a block.
-template <int kThreads>
+/// The threads of one part of a block fill a part of rows [rows.begin, rows.end) of a 16-bit tensor, all heads.
 __device__ inline void fill_rows(const TensorRef& t, std::int64_t batch, IndexRange rows, std::int64_t heads,
-                                 std::int64_t hdim, std::uint16_t bits, Part part) {
+                                 std::int64_t hdim, std::uint16_t bits, const Part& part, const Part& threads) {
+  const std::int64_t rows_each = (rows.end - rows.begin + part.count - 1) / part.count;
+  const std::int64_t begin = rows.begin + part.index * rows_each;
+  const std::int64_t end = begin + rows_each < rows.end ? begin + rows_each : rows.end;
+  // A thread fills the same 16 bytes of every step-th head, counted through all rows of the part: the way from one to
+  // the next is one of two constants.
   const auto chunks = static_cast<unsigned>(hdim / kVector);
-  const auto row_chunks = static_cast<unsigned>(heads) * chunks;
-  const uint4 vector = make_uint4(twice(bits), twice(bits), twice(bits), twice(bits));
-  for (std::int64_t row = rows.begin + part.index; row < rows.end; row += part.count) {
-    for (unsigned i = threadIdx.x; i < row_chunks; i += kThreads) {
-      const unsigned head = i / chunks;
-      auto* to = static_cast<std::uint16_t*>(t.data) + row_offset(t, batch, row, head) + (i - head * chunks) * kVector;
-      if (reinterpret_cast<std::uintptr_t>(to) % sizeof(vector) == 0) {
-        *reinterpret_cast<uint4*>(to) = vector;
-      } else {
-        for (int e = 0; e < kVector; ++e) to[e] = bits;
+  const auto thread = static_cast<unsigned>(threads.index);
+  const unsigned step = static_cast<unsigned>(threads.count) / chunks;
+  const unsigned first = thread / chunks;
+  if (first >= step || begin >= end) return;
+  const auto heads_of_row = static_cast<unsigned>(heads);
+  const unsigned step_rows = step / heads_of_row;
+  const unsigned step_heads = step % heads_of_row;
+  const std::int64_t advance = step_rows * t.stride_seqlen + step_heads * t.stride_nhead;
+  const std::int64_t next_row = t.stride_seqlen - heads * t.stride_nhead;
+  unsigned head = first % heads_of_row;
+  auto* to = static_cast<std::uint16_t*>(t.data) + row_offset(t, batch, begin + first / heads_of_row, head) +
+             (thread - first * chunks) * kVector;
+  const auto fill = [&](auto&& store) {
+#pragma unroll 4
+    for (std::int64_t i = first; i < (end - begin) * heads; i += step) {
+      store(to);
+      to += advance;
+      head += step_heads;
+      if (head >= heads_of_row) {
+        head -= heads_of_row;
+        to += next_row;
       }
     }
+  };
+  const std::int64_t strides = t.stride_batch | t.stride_seqlen | t.stride_nhead;
+  if (reinterpret_cast<std::uintptr_t>(t.data) % sizeof(uint4) == 0 && strides % kVector == 0) {
+    const std::uint32_t pair = twice(bits);
+    fill([pair](std::uint16_t* chunk) {
+      arch::store_streaming(reinterpret_cast<uint4*>(chunk), make_uint4(pair, pair, pair, pair));
+    });
+  } else {
+    fill([bits](std::uint16_t* chunk) {
+      for (int e = 0; e < kVector; ++e) chunk[e] = bits;
+    });
   }
 }
 
@@ -38,16 +64,16 @@ template <class Instance>
 __device__ inline void fill_with_nan(const KernelParams& params) {
   constexpr BackwardConfig kConfig = Instance::kConfig;
   constexpr std::uint16_t kNan = kConfig.dtype == DataType::bf16 ? 0x7fc0 : 0x7e00;
-  constexpr int kThreads = kConfig.threads();
   const Problem& p = params.problem;
   const Part part{blockIdx.x, gridDim.x};
+  const Part threads{threadIdx.x, kConfig.threads()};
   for (std::int64_t batch = 0; batch < (p.is_group_mode ? 1 : p.batch); ++batch) {
     const IndexRange rows_of_k{0, p.is_group_mode ? p.total_k : p.max_seqlen_k};
-    fill_rows<kThreads>(params.dk, batch, rows_of_k, p.nhead_k, p.hdim_q, kNan, part);
-    fill_rows<kThreads>(params.dv, batch, rows_of_k, p.nhead_k, p.hdim_v, kNan, part);
+    fill_rows(params.dk, batch, rows_of_k, p.nhead_k, p.hdim_q, kNan, part, threads);
+    fill_rows(params.dv, batch, rows_of_k, p.nhead_k, p.hdim_v, kNan, part, threads);
     if constexpr (kConfig.is_direct) {
       const IndexRange rows_of_q{0, p.is_group_mode ? p.total_q : p.max_seqlen_q};
-      fill_rows<kThreads>(params.dq, batch, rows_of_q, p.nhead_q, p.hdim_q, kNan, part);
+      fill_rows(params.dq, batch, rows_of_q, p.nhead_q, p.hdim_q, kNan, part, threads);
     }
   }
 }
@@ -55,15 +81,15 @@ __device__ inline void fill_with_nan(const KernelParams& params) {
 /// Rows behind the last sequence get zero gradients: a part of them. Each job does its part, so that these stores go
 /// on beside the other blocks' arithmetic.
 template <class Instance>
-__device__ inline void clear_tail(const KernelParams& params, Part part) {
-  constexpr int kThreads = Instance::kConfig.threads();
+__device__ inline void clear_tail(const KernelParams& params, const Part& part) {
   const Problem& p = params.problem;
+  const Part threads{threadIdx.x, Instance::kConfig.threads()};
   if (!p.is_group_mode) return;
   const IndexRange rows_of_q{packed_rows(p, params.lengths, SequenceSide::q), p.total_q};
   const IndexRange rows_of_k{packed_rows(p, params.lengths, SequenceSide::k), p.total_k};
-  fill_rows<kThreads>(params.dq, 0, rows_of_q, p.nhead_q, p.hdim_q, 0, part);
-  fill_rows<kThreads>(params.dk, 0, rows_of_k, p.nhead_k, p.hdim_q, 0, part);
-  fill_rows<kThreads>(params.dv, 0, rows_of_k, p.nhead_k, p.hdim_v, 0, part);
+  fill_rows(params.dq, 0, rows_of_q, p.nhead_q, p.hdim_q, 0, part, threads);
+  fill_rows(params.dk, 0, rows_of_k, p.nhead_k, p.hdim_q, 0, part, threads);
+  fill_rows(params.dv, 0, rows_of_k, p.nhead_k, p.hdim_v, 0, part, threads);
 }
 
 /// A direct kernel's blocks check the lengths for themselves; block 0 reports.
