@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "job_order.hpp"
+
 namespace fmhax::portable {
 
 /// Rows and keys are counted in 32 bits, with room to add two counts.
@@ -12,6 +14,8 @@ struct BackwardArguments {
   std::int64_t jobs = 0;            ///< of all heads; group mode: the most that a call within the capacity has
   std::int64_t jobs_per_head = 0;   ///< batch mode: key tiles of a sequence, or its splits
   std::int64_t heads_together = 1;  ///< batch mode: (sequence, key head) pairs whose tiles run side by side
+  SectionLimits sections{};         ///< group mode: each sequence's key heads get what these give
+  std::int64_t side_by_side = 1;    ///< blocks that run at once
   bool is_aligned = false;          ///< every row of every 16-bit tensor begins at a multiple of 16 bytes
 };
 

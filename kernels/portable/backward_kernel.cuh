@@ -1,4 +1,4 @@
-/// @file The kernel function around BackwardKernel: which tiles a block takes, refused calls, rows of no sequence.
+/// @file The kernel function around BackwardKernel: a block's jobs, refused calls, rows of no sequence.
 #pragma once
 
 #include "backward.cuh"
@@ -6,12 +6,6 @@
 #include "status.cuh"
 
 namespace fmhax::portable {
-
-/// Part `index` of `count`.
-struct Part {
-  std::int64_t index = 0;
-  std::int64_t count = 0;
-};
 
 /// The threads of one part of a block fill a part of rows [rows.begin, rows.end) of a 16-bit tensor, all heads.
 __device__ inline void fill_rows(const TensorRef& t, std::int64_t batch, IndexRange rows, std::int64_t heads,
@@ -78,13 +72,10 @@ __device__ inline void fill_with_nan(const KernelParams& params) {
   }
 }
 
-/// Rows behind the last sequence get zero gradients: a part of them. Each job does its part, so that these stores go
-/// on beside the other blocks' arithmetic.
-template <class Instance>
-__device__ inline void clear_tail(const KernelParams& params, const Part& part) {
+/// Rows behind the last sequence get zero gradients: a part of them.
+__device__ inline void clear_tail(const KernelParams& params, const Part& part, const Part& threads) {
   const Problem& p = params.problem;
-  const Part threads{threadIdx.x, Instance::kConfig.threads()};
-  if (!p.is_group_mode) return;
+  if (!p.is_group_mode || part.index < 0 || part.index >= part.count) return;
   const IndexRange rows_of_q{packed_rows(p, params.lengths, SequenceSide::q), p.total_q};
   const IndexRange rows_of_k{packed_rows(p, params.lengths, SequenceSide::k), p.total_k};
   fill_rows(params.dq, 0, rows_of_q, p.nhead_q, p.hdim_q, 0, part, threads);
@@ -115,33 +106,31 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
   auto& shared = *reinterpret_cast<typename Kernel::Shared*>(shared_bytes);
   const JobFinder<kConfig> jobs(params, arguments);
   TileJob& job = shared.job;
-  const bool finds_jobs = threadIdx.x < arch::kWarpSize;
-  if (finds_jobs) {
-    TileJob first;
-    first.index = blockIdx.x;
-    if (first.index < jobs.count()) jobs.find(first);
-    if (threadIdx.x == 0) job = first;
-  }
   Kernel kernel(params, arguments, shared);
-  while (true) {
-    __syncthreads();
-    if (job.index >= jobs.count()) break;
-    if (!job.adds) clear_tail<Instance>(params, {job.index, jobs.count()});
-    kernel.run();
-    __syncthreads();
-    if (!finds_jobs) continue;
-    TileJob next = job;
-    if (++next.tiles.begin < next.tiles.end) {
-      next.adds = true;
-      jobs.begin_tile(next);
-    } else {
-      next.index += gridDim.x;
-      if (next.index < jobs.count()) jobs.find(next);
+  BlockShare share = block_share(blockIdx.x, gridDim.x, arguments.side_by_side, jobs.count());
+  bool has_tile = false;
+  do {
+    if (has_tile) {
+      if (threadIdx.x == 0) jobs.next_tile(job);
+    } else if (threadIdx.x >= arch::kWarpSize) {
+      // While the first warp finds a job, which is a chain of reads, the others clear the job's part of the tail.
+      clear_tail(params, tail_part(share.first, gridDim.x, arguments.side_by_side, jobs.count()),
+                 {threadIdx.x - arch::kWarpSize, kConfig.threads() - arch::kWarpSize});
+    } else if (share.first < share.end) {
+      TileJob next;
+      next.index = share.first;
+      next.end = share.end;
+      jobs.find(next);
+      if (threadIdx.x == 0) job = next;
     }
-    arch::sync_warp();
-    if (threadIdx.x == 0) job = next;
-  }
-  if (jobs.count() == 0) clear_tail<Instance>(params, {blockIdx.x, gridDim.x});
+    if (share.first >= share.end) break;
+    __syncthreads();
+    kernel.run();
+    // Read again, so that no register holds it meanwhile.
+    has_tile = job.tiles.begin + 1 < job.tiles.end;
+    share = {job.index + (has_tile ? 0 : arguments.side_by_side), job.end};
+    __syncthreads();
+  } while (share.first < share.end);
 }
 
 }  // namespace fmhax::portable

@@ -46,16 +46,13 @@ WorkspaceSpec workspace_spec(const BackwardConfig& config, const Problem& p) {
   return spec;
 }
 
-std::int64_t heads_together(const Problem& p, std::int64_t jobs_per_head, const DeviceTraits& traits) {
-  if (p.mask.is_none()) return 1;
+SectionLimits section_limits(const Problem& p, const DeviceTraits& traits) {
+  if (p.mask.is_none()) return {};
   constexpr std::int64_t kCacheBytes = 32 << 20;
   constexpr std::int64_t kJobsPerMultiprocessor = 4;
   const std::int64_t group = p.nhead_q / p.nhead_k;
   const std::int64_t row_bytes = group * (2 * (p.hdim_q + p.hdim_v) + 4 * p.hdim_q);
-  const std::int64_t fits = kCacheBytes / std::max<std::int64_t>(row_bytes * p.max_seqlen_q, 1);
-  const std::int64_t evens_out =
-      ceil_div(kJobsPerMultiprocessor * traits.multiprocessors, std::max<std::int64_t>(jobs_per_head, 1));
-  return std::clamp<std::int64_t>(std::max(fits, evens_out), 1, std::max<std::int64_t>(p.batch * p.nhead_k, 1));
+  return {kCacheBytes / row_bytes, kJobsPerMultiprocessor * traits.multiprocessors};
 }
 
 bool form_backward(bool is_direct, const BackwardFunctions& functions, int hdim_q, int hdim_v,
@@ -77,21 +74,23 @@ bool form_backward(bool is_direct, const BackwardFunctions& functions, int hdim_
   spec.max_splits = params.max_splits;
 
   // Group mode: blocks that find no job left leave at once, but they cost their launch, so there are no more than a few
-  // for each multiprocessor and they take turns.
-  constexpr std::int64_t kGroupBlocks = 8;
+  // for each multiprocessor and they take turns. The fewer there are, the less do jobs keep their order.
+  constexpr std::int64_t kGroupBlocks = 16;
   constexpr std::int64_t kDirectBlocks = 32;
-  const std::int64_t processors = std::max(traits.multiprocessors, 1);
+  arguments.side_by_side = std::max(traits.multiprocessors, 1);
   std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (is_direct) {
     arguments.jobs = p.batch * p.nhead_k;
-    most = kDirectBlocks * processors;
+    most = kDirectBlocks * arguments.side_by_side;
   } else if (p.is_group_mode) {
     arguments.jobs = tile_list_bound(spec, p) * p.nhead_k;
-    most = kGroupBlocks * processors;
+    arguments.sections = section_limits(p, traits);
+    most = kGroupBlocks * arguments.side_by_side;
   } else {
     arguments.jobs_per_head = sequence_jobs(spec, p, p.max_seqlen_k);
     arguments.jobs = arguments.jobs_per_head * p.batch * p.nhead_k;
-    arguments.heads_together = heads_together(p, arguments.jobs_per_head, traits);
+    arguments.heads_together =
+        heads_together(section_limits(p, traits), p.max_seqlen_q, arguments.jobs_per_head, p.batch * p.nhead_k, 0);
   }
   // Rows of no sequence are cleared by whatever blocks there are, so there is one at least.
   const std::int64_t rows = rows_k(p) + (is_direct || p.is_group_mode ? rows_q(p) : 0);

@@ -21,10 +21,10 @@ const char* unsupported_reason(const BackwardConfig& config, const Problem& prob
 
 WorkspaceSpec workspace_spec(const BackwardConfig& config, const Problem& problem);
 
-/// Pairs of a sequence and a key head whose key tiles run side by side, longest first. With a mask tiles take different
-/// times, which even out over as many heads as fit the cache with what they read and add to, and over no fewer than
-/// give each multiprocessor a few. Without a mask a head at a time is best.
-std::int64_t heads_together(const Problem& problem, std::int64_t jobs_per_head, const DeviceTraits& traits);
+/// Key heads whose key tiles run side by side, longest first. With a mask tiles take different times, which even out
+/// over as many heads as fit the cache with what they read and add to, and over no fewer than give each multiprocessor
+/// a few. Without a mask a head at a time is best.
+SectionLimits section_limits(const Problem& problem, const DeviceTraits& traits);
 
 /// `functions` are those of the data type and the head dimensions.
 bool form_backward(bool is_direct, const BackwardFunctions& functions, int hdim_q, int hdim_v,

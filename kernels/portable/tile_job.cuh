@@ -17,13 +17,15 @@ struct TileNumbers {
   int key_begin = 0;
 };
 
-/// What a block works on: a tile of keys of one key head. Lies in shared memory, as registers are what is short.
+/// What a block works on: a tile of keys of one key head, or the tiles of a split. Lies in shared memory, as registers
+/// are what is short.
 struct TileJob {
-  std::int64_t index = 0;  ///< of the block's share of the jobs
+  std::int64_t index = 0;
+  std::int64_t end = 0;  ///< of the block's share of the jobs
   std::int64_t sequence = 0;
   std::int64_t head_k = 0;
   std::int64_t split = 0;
-  SplitRange tiles{};  ///< those that are left of the share
+  SplitRange tiles{};  ///< those that are left of the job
   SequenceRange q{}, k{};
   bool adds = false;  ///< deterministic mode: an earlier tile wrote to the split
   TileNumbers tile{};
@@ -41,7 +43,7 @@ class JobFinder {
     return !kConfig.is_direct && p_.is_group_mode ? params_.tile_starts[p_.batch] * p_.nhead_k : arguments_.jobs;
   }
 
-  /// The job's index is set; everything else follows.
+  /// The job's index is set, and where the block's share ends; everything else follows.
   __device__ void find(TileJob& job) const {
     job.adds = false;
     if constexpr (kConfig.is_direct) {
@@ -49,26 +51,33 @@ class JobFinder {
       job.head_k = job.index % p_.nhead_k;
       take(job, 0);
     } else if (p_.is_group_mode) {
-      const std::int64_t of_head = job.index / p_.nhead_k;
-      const std::int64_t place = find_sequence_by_warp(params_.tile_starts, p_.batch, of_head);
+      const std::int64_t place = find_sequence_by_warp(params_.tile_starts, p_.batch, job.index / p_.nhead_k);
+      const std::int64_t first = params_.tile_starts[place];
+      const std::int64_t end = params_.tile_starts[place + 1];
       job.sequence = params_.tile_sequences[place];
-      job.head_k = job.index % p_.nhead_k;
-      take(job, of_head - params_.tile_starts[place]);
+      const std::int64_t rows = sequence_range(p_, params_.lengths, SequenceSide::q, job.sequence).physical;
+      const std::int64_t together =
+          heads_together(arguments_.sections, rows, end - first, p_.nhead_k, count() - end * p_.nhead_k);
+      const JobPlace at = job_place(job.index - first * p_.nhead_k, end - first, p_.nhead_k, together);
+      job.head_k = at.head;
+      take(job, at.tile);
     } else {
-      // Pairs of a sequence and a key head, heads_together of them side by side, tile by tile.
-      const std::int64_t together = arguments_.heads_together;
-      const std::int64_t per_head = arguments_.jobs_per_head;
-      const std::int64_t section = job.index / (per_head * together);
-      const std::int64_t left = p_.batch * p_.nhead_k - section * together;
-      const std::int64_t here = left < together ? left : together;
-      const std::int64_t within = job.index - section * per_head * together;
-      const std::int64_t pair = section * together + within % here;
-      job.sequence = pair / p_.nhead_k;
-      job.head_k = pair % p_.nhead_k;
-      take(job, within / here);
+      const JobPlace at =
+          job_place(job.index, arguments_.jobs_per_head, p_.batch * p_.nhead_k, arguments_.heads_together);
+      job.sequence = at.head / p_.nhead_k;
+      job.head_k = at.head % p_.nhead_k;
+      take(job, at.tile);
     }
   }
 
+  /// For one thread.
+  __device__ void next_tile(TileJob& job) const {
+    ++job.tiles.begin;
+    job.adds = true;
+    begin_tile(job);
+  }
+
+ private:
   /// Of the tiles that are left of the job, the first.
   __device__ void begin_tile(TileJob& job) const {
     constexpr int kM = kConfig.kM;
@@ -85,7 +94,6 @@ class JobFinder {
     }
   }
 
- private:
   __device__ void take(TileJob& job, std::int64_t of_sequence) const {
     job.q = sequence_range(p_, params_.lengths, SequenceSide::q, job.sequence);
     job.k = sequence_range(p_, params_.lengths, SequenceSide::k, job.sequence);

@@ -1,9 +1,12 @@
 // Which backward kernel runs a problem, and how it is launched: pure functions, tested without a GPU.
 #include "backward_launch.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -138,13 +141,96 @@ TEST_CASE("dq_acc is zeroed where it is added to, or where a split may leave row
 }
 
 TEST_CASE("heads run together where tiles differ, as many as fit the cache and as even things out") {
-  const std::int64_t tiles = 4096 / 128;
-  CHECK(heads_together(dense(4, 16, 16, 4096, 128), tiles, h200()) == 1);
+  const auto together = [](const Problem& p) {
+    return heads_together(section_limits(p, h200()), p.max_seqlen_q, p.max_seqlen_k / 128, p.batch * p.nhead_k, 0);
+  };
+  CHECK(together(dense(4, 16, 16, 4096, 128)) == 1);
   // 4096 rows of 1 KiB: q, dout and dq_acc of eight heads fit 32 MiB; 17 heads give every multiprocessor four tiles.
-  CHECK(heads_together(dense(4, 16, 16, 4096, 128, Mask::causal()), tiles, h200()) == 17);
-  CHECK(heads_together(dense(32, 16, 16, 512, 128, Mask::causal()), 4, h200()) == 132);
-  CHECK(heads_together(dense(1, 64, 8, 4096, 128, Mask::causal()), tiles, h200()) == 8);
-  CHECK(heads_together(dense(1, 16, 16, 65536, 128, Mask::causal()), 512, h200()) == 2);
+  CHECK(together(dense(4, 16, 16, 4096, 128, Mask::causal())) == 17);
+  CHECK(together(dense(32, 16, 16, 512, 128, Mask::causal())) == 132);
+  CHECK(together(dense(1, 64, 8, 4096, 128, Mask::causal())) == 8);
+  CHECK(together(dense(1, 16, 16, 65536, 128, Mask::causal())) == 2);
+}
+
+TEST_CASE("of packed sequences the long ones run in sections, unless nothing that follows evens them out") {
+  const SectionLimits causal = section_limits(packed(16, 48197, 8192), h200());
+  CHECK(heads_together(causal, 8192, 64, 16, 5000) == 4);
+  CHECK(heads_together(causal, 8192, 64, 16, 400) == 4);
+  CHECK(heads_together(causal, 8192, 64, 16, 0) == 9);
+  CHECK(heads_together(causal, 65536, 512, 16, 5000) == 1);
+  CHECK(heads_together(causal, 2048, 16, 16, 5000) == 16);
+  CHECK(heads_together(causal, 0, 3, 16, 0) == 16);
+  CHECK(heads_together({}, 8192, 64, 16, 0) == 1);
+}
+
+TEST_CASE("every tile of every head is one job, section by section, all heads of a tile before the next") {
+  for (std::int64_t tiles = 1; tiles <= 9; ++tiles) {
+    for (std::int64_t heads = 1; heads <= 9; ++heads) {
+      for (std::int64_t together = 1; together <= heads; ++together) {
+        CAPTURE(tiles);
+        CAPTURE(heads);
+        CAPTURE(together);
+        std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>> places;
+        for (std::int64_t i = 0; i < tiles * heads; ++i) {
+          const JobPlace at = job_place(i, tiles, heads, together);
+          REQUIRE((at.head >= 0 && at.head < heads && at.tile >= 0 && at.tile < tiles));
+          places.emplace_back(at.head / together, at.tile, at.head);
+        }
+        CHECK(std::is_sorted(places.begin(), places.end()));
+        CHECK(std::adjacent_find(places.begin(), places.end()) == places.end());
+      }
+    }
+  }
+}
+
+TEST_CASE("blocks share the jobs, and the parts of the tail, so that each is one block's") {
+  for (std::int64_t side_by_side = 1; side_by_side <= 5; ++side_by_side) {
+    for (std::int64_t blocks = 1; blocks <= 6 * side_by_side; ++blocks) {
+      const std::int64_t most = blocks % side_by_side == 0 ? 3 * blocks + 2 : blocks;
+      for (std::int64_t jobs = 0; jobs <= most; ++jobs) {
+        CAPTURE(side_by_side);
+        CAPTURE(blocks);
+        CAPTURE(jobs);
+        std::vector<int> runs(static_cast<std::size_t>(jobs));
+        std::multiset<std::int64_t> parts;
+        std::int64_t count = 0;
+        const auto clear = [&](std::int64_t index) {
+          const Part part = tail_part(index, blocks, side_by_side, jobs);
+          count = part.count;
+          if (part.index >= 0 && part.index < part.count) parts.insert(part.index);
+        };
+        for (std::int64_t block = 0; block < blocks; ++block) {
+          const BlockShare share = block_share(block, blocks, side_by_side, jobs);
+          clear(share.first);
+          for (std::int64_t i = share.first; i < share.end; i += side_by_side) {
+            ++runs[static_cast<std::size_t>(i)];
+            if (i != share.first) clear(i);
+          }
+        }
+        CHECK(std::all_of(runs.begin(), runs.end(), [](int times) { return times == 1; }));
+        CHECK(static_cast<std::int64_t>(parts.size()) == count);
+        CHECK(static_cast<std::int64_t>(std::set(parts.begin(), parts.end()).size()) == count);
+      }
+    }
+  }
+}
+
+TEST_CASE("blocks that take turns keep near the order of jobs") {
+  // 46 rounds of 132 jobs for 16 rows of 132 blocks: two or three rounds each, the longer shares first.
+  const BlockShare first = block_share(0, 16 * 132, 132, 6072);
+  CHECK(first.first == 0);
+  CHECK(first.end == 3 * 132);
+  const BlockShare last = block_share(16 * 132 - 1, 16 * 132, 132, 6072);
+  CHECK(last.first == 45 * 132 - 1);
+  CHECK(last.end == 46 * 132);
+}
+
+TEST_CASE("the first jobs clear nothing, and blocks without a job help where jobs are few") {
+  CHECK(tail_part(0, 16 * 132, 132, 6000).index < 0);
+  CHECK(tail_part(132, 16 * 132, 132, 6000).index == 0);
+  CHECK(tail_part(132, 16 * 132, 132, 6000).count == 6000 - 132);
+  CHECK(tail_part(300, 880, 132, 256).count == 4 * 132 - 132);
+  CHECK(tail_part(0, 100, 132, 10).count == 100);
 }
 
 TEST_CASE("a launch covers each tile of each key head once, or in deterministic mode each split") {
@@ -167,7 +253,7 @@ TEST_CASE("the grid of packed sequences doesn't grow with their capacity beyond 
   KernelLaunch launch;
   const KernelParams params = params_of(packed(32, 400000, 8192));
   REQUIRE(form_backward(false, functions(), 128, 128, h200(), params, launch));
-  CHECK(launch.grid[0] == 8 * 132);
+  CHECK(launch.grid[0] == 16 * 132);
   CHECK(arguments_of(launch).jobs > launch.grid[0]);
 }
 

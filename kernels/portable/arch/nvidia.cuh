@@ -29,8 +29,6 @@ template <typename T>
 __device__ __forceinline__ T shuffle_up(T value, int delta) {
   return __shfl_up_sync(0xffffffffU, value, delta);
 }
-/// What the warp's lanes read before, none writes over.
-__device__ __forceinline__ void sync_warp() { __syncwarp(); }
 /// Bit i: whether lane i's predicate holds.
 __device__ __forceinline__ std::uint64_t ballot(bool predicate) { return __ballot_sync(0xffffffffU, predicate); }
 
