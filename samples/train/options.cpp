@@ -57,9 +57,12 @@ Options parse_options(int argc, char** argv) {
   auto* compare = app.add_option("--compare", options.compare_file, "compare with the losses that --losses wrote")
                       ->type_name("FILE")
                       ->check(CLI::ExistingFile);
-  app.add_option("--tolerance", options.tolerance, "how far a loss may be from the other run's, relative")
-      ->check(CLI::PositiveNumber)
-      ->needs(compare);
+  auto* tolerance =
+      app.add_option("--tolerance", options.tolerance,
+                     "how far a loss may be from the other run's, relative; default: 0.01, with bf16 0.04")
+          ->check(CLI::PositiveNumber)
+          ->default_str("")
+          ->needs(compare);
   app.add_option("--seed", config.seed, "of the parameters and of the documents' order");
 
   const char* model = "Model";
@@ -114,6 +117,8 @@ Options parse_options(int argc, char** argv) {
     std::exit(app.exit(error));
   }
   if (dtype->count() == 0) config.model.attention_dtype = default_attention_dtype();
+  // On the CPU alone a run in bf16 ends up 3.2 % away from one in fp32 (the default model, 600 steps).
+  if (tolerance->count() == 0 && config.model.attention_dtype == DataType::bf16) options.tolerance = 0.04;
   config.optimizer.total_steps = steps;
   options.runs_graph = !only_eager;
   options.runs_eager = !only_graph;
