@@ -193,20 +193,16 @@ struct BackwardKernel {
 
   /// Some key of the tile may be hidden from some row of the step, or lie beyond the sequence.
   __device__ bool needs_mask(int row) const {
-    if (tile.key_begin + kN > tile.seqlen_k) return true;
-    const Mask& mask = params.problem.mask;
-    if (mask.is_none()) return false;
-    const std::int64_t diagonal = row + mask_offset(mask, tile.seqlen_q, tile.seqlen_k);
-    if (mask.window_right >= 0 && tile.key_begin + kN - 1 > diagonal + mask.window_right) return true;
-    return mask.window_left >= 0 && tile.key_begin < diagonal + kM - 1 - mask.window_left;
+    const int last_key = tile.key_begin + kN - 1;
+    return last_key >= tile.seqlen_k || last_key > row + tile.band.high ||
+           tile.key_begin < row + kM - 1 + tile.band.low;
   }
 
   /// Whether some row of a masked step sees some of this warp's keys.
   __device__ bool takes_part(int row) const {
-    const Band band = visible_band();
     const int first_key = tile.key_begin + warp_keys();
     const int last_key = first_key + 16 * kKeyTiles - 1;
-    return first_key < tile.seqlen_k && first_key <= row + kM - 1 + band.high && last_key >= row + band.low;
+    return first_key < tile.seqlen_k && first_key <= row + kM - 1 + tile.band.high && last_key >= row + tile.band.low;
   }
 
   /// S^T and dP^T of this warp's keys; P^T and dS^T as operands.
@@ -263,11 +259,12 @@ struct BackwardKernel {
     return stats[i * 8 + Accumulator::column(2 * pair, lane) / 2];
   }
 
-  __device__ Band visible_band() const { return Band::of(params.problem.mask, tile.seqlen_q, tile.seqlen_k); }
-  /// From this lane's first of the rows from `first` on, and its first key.
+  /// From this lane's first of the rows from `first` on, and its first key. Made of the mask anew: the compiler would
+  /// read tile.band too early, and keep it in registers that are short.
   __device__ LocalBand local_band(int first) const {
-    return visible_band().from(first + Accumulator::column(0, lane),
-                               tile.key_begin + warp_keys() + Accumulator::row(0, lane), tile.seqlen_k);
+    return Band::of(params.problem.mask, tile.seqlen_q, tile.seqlen_k)
+        .from(first + Accumulator::column(0, lane), tile.key_begin + warp_keys() + Accumulator::row(0, lane),
+              tile.seqlen_k);
   }
   static constexpr __device__ int row_of(int i, int c) { return i * 16 + Accumulator::column(c, 0); }
   static constexpr __device__ int key_of(int m, int r) { return m * 16 + Accumulator::row(r, 0); }
@@ -445,7 +442,7 @@ struct BackwardKernel {
       }
     };
     if constexpr (kConfig.is_direct) {
-      const Band band = visible_band();
+      const Band& band = tile.band;
       const int end = min(min(tile.seqlen_k, kN), at.row + kM + band.high);
 #pragma unroll 2
       for (int key = max(at.row + band.low, 0) / 16 * 16; key < end; key += 16) multiply_keys(key);
@@ -492,16 +489,11 @@ struct BackwardKernel {
         load_step(next, stage ^ 1, tile.seqlen_q - next.row);
         if constexpr (kConfig.is_direct) load_row_parts(next, parts);
       }
-      // What is read from shared memory comes before the additions to dq, which it would queue behind.
-      [[maybe_unused]] const DqCursor behind = dq;
-      if constexpr (kKeepsNumbers) {
-        if (index > 0) finish_dq(dq, stage ^ 1);
+      if (index > 0) {
+        finish_dq(dq, stage ^ 1);
+        advance(dq);
       }
-      if (index > 0) advance(dq);
       const bool is_masked = needs_mask(dq.row);
-      if constexpr (!kKeepsNumbers) {
-        if (index > 0) finish_dq(behind, stage ^ 1);
-      }
       if (is_masked) {
         step<true>(dq.row, dq.head, stage, dk, dv);
       } else {

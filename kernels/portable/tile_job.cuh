@@ -3,6 +3,7 @@
 
 #include "backward_arguments.hpp"
 #include "backward_config.hpp"
+#include "band.cuh"
 #include "fmhax/contract/sequence.hpp"
 #include "fmhax/contract/workspace.hpp"
 #include "places.cuh"
@@ -15,6 +16,7 @@ struct TileNumbers {
   int seqlen_q = 0, seqlen_k = 0;  ///< logical
   int first_row = 0, end_row = 0;  ///< the query rows to visit; first_row is a multiple of kM
   int key_begin = 0;
+  Band band{};
 };
 
 /// What a block works on: a tile of keys of one key head, or the tiles of a split. Lies in shared memory, as registers
@@ -107,6 +109,7 @@ class JobFinder {
     job.tile.group = static_cast<int>(p_.nhead_q / p_.nhead_k);
     job.tile.seqlen_q = static_cast<int>(job.q.logical);
     job.tile.seqlen_k = static_cast<int>(job.k.logical);
+    job.tile.band = Band::of(p_.mask, job.tile.seqlen_q, job.tile.seqlen_k);
     begin_tile(job);
   }
 
