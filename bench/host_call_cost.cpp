@@ -172,6 +172,14 @@ void print_calls(const char* path, TinyCall& tiny, const Stream& stream) {
              [&] { tiny.executor().enqueue_kernels(tiny.arguments(), stream); });
   Graph graph(tiny.executor(), tiny.arguments());
   print_cost(label("Graph::launch").c_str(), stream, [&] { graph.launch(stream); });
+  GraphCache cache(1);
+  print_cost(label("GraphCache::launch, the same call").c_str(), stream,
+             [&] { cache.launch(tiny.executor(), tiny.arguments(), stream); });
+  CallArguments changing = tiny.arguments();
+  print_cost(label("GraphCache::launch, another call each time").c_str(), stream, [&] {
+    changing.scale = changing.scale == 1.0F ? 0.5F : 1.0F;
+    cache.launch(tiny.executor(), changing, stream);
+  });
 }
 
 }  // namespace

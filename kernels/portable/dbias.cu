@@ -87,6 +87,7 @@ struct DbiasKernel {
       const std::int64_t row = warp_row() + Accumulator::row(r);
       if (row >= q.logical) continue;
       const float lse = row_value(params.lse, row, head);
+      if (lse == -INFINITY) continue;  // a bias of -infinity hides every key
       const float d = row_value(params.d, row, head);
 #pragma unroll
       for (int t = 0; t < kScores; ++t) {

@@ -20,6 +20,7 @@ struct WorkspaceHeap {
     return [this](std::size_t bytes, bool zeroed) {
       if (memory.bytes() < bytes) memory = verification::GuardedBuffer(bytes);
       if (zeroed) check_hip(hipMemset(memory.data(), 0, bytes), "hipMemset");
+      check_hip(hipDeviceSynchronize(), "hipDeviceSynchronize");  // the call's stream doesn't wait for the null stream
       zero_init.push_back(zeroed);
       return memory.data();
     };
