@@ -84,13 +84,13 @@ bool form_backward(bool is_direct, const BackwardFunctions& functions, int hdim_
     most = kDirectBlocks * arguments.side_by_side;
   } else if (p.is_group_mode) {
     arguments.jobs = tile_list_bound(spec, p) * p.nhead_k;
-    arguments.sections = section_limits(p, traits);
+    arguments.limits = section_limits(p, traits);
     most = kGroupBlocks * arguments.side_by_side;
   } else {
     arguments.jobs_per_head = sequence_jobs(spec, p, p.max_seqlen_k);
     arguments.jobs = arguments.jobs_per_head * p.batch * p.nhead_k;
-    arguments.heads_together =
-        heads_together(section_limits(p, traits), p.max_seqlen_q, arguments.jobs_per_head, p.batch * p.nhead_k, 0);
+    arguments.sections =
+        head_sections(section_limits(p, traits), p.max_seqlen_q, arguments.jobs_per_head, p.batch * p.nhead_k, 0);
   }
   // Rows of no sequence are cleared by whatever blocks there are, so there is one at least.
   const std::int64_t rows = rows_k(p) + (is_direct || p.is_group_mode ? rows_q(p) : 0);

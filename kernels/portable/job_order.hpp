@@ -20,17 +20,24 @@ struct SectionLimits {
   std::int64_t even_jobs = 0;   ///< jobs that differ in length and yet end together
 };
 
-/// Heads of a section, of `heads` with `tiles` jobs each that visit `rows` query rows: as many as the cache holds, and
-/// no fewer than the jobs that are still to come need to end together; `following` of those come after these heads.
-FMHAX_HOST_DEVICE constexpr std::int64_t heads_together(const SectionLimits& limits, std::int64_t rows,
-                                                        std::int64_t tiles, std::int64_t heads,
-                                                        std::int64_t following) {
-  if (rows * heads <= limits.cache_rows) return heads;
-  const std::int64_t fit = rows > 0 ? limits.cache_rows / rows : heads;
+/// How many heads run side by side: `together`, section after section, but `last` in the last one.
+struct HeadSections {
+  std::int64_t together = 1;
+  std::int64_t last = 1;
+};
+
+/// Sections of `heads` heads with `tiles` jobs each that visit `rows` query rows: as many heads as the cache holds; in
+/// the last section no fewer than the jobs that are still to come need to end together, of which `following` come after
+/// these heads.
+FMHAX_HOST_DEVICE constexpr HeadSections head_sections(const SectionLimits& limits, std::int64_t rows,
+                                                       std::int64_t tiles, std::int64_t heads, std::int64_t following) {
+  if (rows * heads <= limits.cache_rows) return {heads, heads};
+  const std::int64_t fit = limits.cache_rows / rows;
+  const std::int64_t together = fit > 1 ? fit : 1;
   const std::int64_t missing = limits.even_jobs - following;
   const std::int64_t even_out = missing > 0 && tiles > 0 ? (missing + tiles - 1) / tiles : 1;
-  const std::int64_t most = fit > even_out ? fit : even_out;
-  return most < heads ? most : heads;
+  const std::int64_t last = together > even_out ? together : even_out;
+  return {together, last < heads ? last : heads};
 }
 
 /// Where job `index` of `heads` heads with `tiles` jobs each lies.
@@ -39,13 +46,17 @@ struct JobPlace {
   std::int64_t tile = 0;
 };
 
-/// Sections of `together` heads one after another; within a section all heads of a tile before the next tile, as with
-/// a causal mask the first tiles are the longest.
+/// Within a section all heads of a tile come before the next tile, as with a causal mask the first tiles are the
+/// longest.
 FMHAX_HOST_DEVICE constexpr JobPlace job_place(std::int64_t index, std::int64_t tiles, std::int64_t heads,
-                                               std::int64_t together) {
-  const std::int64_t section = together < heads ? index / (tiles * together) : 0;
-  const std::int64_t first = section * together;
-  const std::int64_t here = heads - first < together ? heads - first : together;
+                                               const HeadSections& sections) {
+  const std::int64_t end = heads - sections.last;
+  std::int64_t first = end;
+  std::int64_t here = sections.last;
+  if (index < end * tiles) {
+    first = index / (tiles * sections.together) * sections.together;
+    here = end - first < sections.together ? end - first : sections.together;
+  }
   const std::int64_t within = index - first * tiles;
   const std::int64_t tile = within / here;
   return {first + within - tile * here, tile};

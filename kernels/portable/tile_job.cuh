@@ -58,14 +58,13 @@ class JobFinder {
       const std::int64_t end = params_.tile_starts[place + 1];
       job.sequence = params_.tile_sequences[place];
       const std::int64_t rows = sequence_range(p_, params_.lengths, SequenceSide::q, job.sequence).physical;
-      const std::int64_t together =
-          heads_together(arguments_.sections, rows, end - first, p_.nhead_k, count() - end * p_.nhead_k);
-      const JobPlace at = job_place(job.index - first * p_.nhead_k, end - first, p_.nhead_k, together);
+      const HeadSections sections =
+          head_sections(arguments_.limits, rows, end - first, p_.nhead_k, count() - end * p_.nhead_k);
+      const JobPlace at = job_place(job.index - first * p_.nhead_k, end - first, p_.nhead_k, sections);
       job.head_k = at.head;
       take(job, at.tile);
     } else {
-      const JobPlace at =
-          job_place(job.index, arguments_.jobs_per_head, p_.batch * p_.nhead_k, arguments_.heads_together);
+      const JobPlace at = job_place(job.index, arguments_.jobs_per_head, p_.batch * p_.nhead_k, arguments_.sections);
       job.sequence = at.head / p_.nhead_k;
       job.head_k = at.head % p_.nhead_k;
       take(job, at.tile);

@@ -19,8 +19,11 @@ struct WorkspaceHeap {
   std::function<void*(std::size_t, bool)> allocator() {
     return [this](std::size_t bytes, bool zeroed) {
       if (memory.bytes() < bytes) memory = verification::GuardedBuffer(bytes);
-      if (zeroed) check_hip(hipMemset(memory.data(), 0, bytes), "hipMemset");
-      check_hip(hipDeviceSynchronize(), "hipDeviceSynchronize");  // the call's stream doesn't wait for the null stream
+      if (zeroed) {
+        check_hip(hipMemset(memory.data(), 0, bytes), "hipMemset");
+        check_hip(hipDeviceSynchronize(),
+                  "hipDeviceSynchronize");  // the call's stream doesn't wait for the null stream
+      }
       zero_init.push_back(zeroed);
       return memory.data();
     };
