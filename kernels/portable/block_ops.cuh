@@ -1,15 +1,9 @@
-/// @file Sums, minima and scans over the threads of one block, and a block's place among others.
+/// @file Sums, minima and scans over the threads of one block.
 #pragma once
 
 #include "arch/arch.cuh"
 
 namespace fmhax::portable {
-
-/// Where a block stands among those that share some work.
-struct BlockPlace {
-  std::int64_t index;
-  std::int64_t count;
-};
 
 template <typename T>
 struct SumOf {

@@ -4,6 +4,7 @@
 
 #include "block_ops.cuh"
 #include "elements.cuh"
+#include "job_order.hpp"
 #include "launch.hpp"
 #include "places.cuh"
 
@@ -83,7 +84,7 @@ __device__ Vectors load_vectors(const KernelParams& params, std::int64_t batch, 
 
 /// This block's share of the rows.
 template <DataType kDtype, int kLanes, int kThreads>
-__device__ void dot_do_o(const KernelParams& params, const DotArguments& arguments, BlockPlace block) {
+__device__ void dot_do_o(const KernelParams& params, const DotArguments& arguments, const Part& block) {
   const Problem& p = params.problem;
   const std::int64_t batches = p.is_group_mode ? 1 : p.batch;
   const std::int64_t rows = p.is_group_mode ? packed_rows(p, params.lengths, SequenceSide::q) : p.max_seqlen_q;

@@ -3,6 +3,7 @@
 
 #include "block_ops.cuh"
 #include "fmhax/contract/sequence.hpp"
+#include "job_order.hpp"
 #include "launch.hpp"
 #include "places.cuh"
 #include "status.cuh"
@@ -264,7 +265,7 @@ __device__ inline std::int64_t used_bytes(const KernelParams& params, const Work
 
 /// Zeroes this block's share of what the call uses of dq_acc.
 __device__ inline void zero_dq_acc(const KernelParams& params, const WorkspaceSpec& spec,
-                                   BlockMemory<std::int64_t, kPrepareThreads>& memory, BlockPlace block) {
+                                   BlockMemory<std::int64_t, kPrepareThreads>& memory, const Part& block) {
   // Rows are multiples of 16 bytes, and so are sums of them.
   const std::int64_t vectors = used_bytes(params, spec, memory) / static_cast<std::int64_t>(sizeof(uint4));
   const std::int64_t step = block.count * kPrepareThreads;

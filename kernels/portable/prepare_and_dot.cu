@@ -16,7 +16,7 @@ __global__ __launch_bounds__(kPrepareThreads) void prepare_and_dot_kernel(
     Packer(params, spec, memory).pack();
     return;
   }
-  const BlockPlace block{blockIdx.x - 1, gridDim.x - 1};
+  const Part block{blockIdx.x - 1, gridDim.x - 1};
   if (params.zero_dq_acc) zero_dq_acc(params, spec, memory.total, block);
   dot_do_o<kDtype, kLanes, kPrepareThreads>(params, arguments, block);
 }

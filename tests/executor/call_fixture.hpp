@@ -48,6 +48,21 @@ inline Case group_case(const std::vector<std::int32_t>& lengths, std::int64_t ca
 inline constexpr std::int64_t kCapacity = 400;
 inline Case long_case(std::uint64_t seed = 1) { return group_case({300, 0, 1, 77}, kCapacity, seed); }
 
+/// Two sequences of 300 in batch mode, otherwise as group_case().
+inline Case batch_case() {
+  Case c;
+  c.problem.dtype = DataType::fp32;
+  c.problem.batch = 2;
+  c.problem.nhead_q = c.problem.nhead_k = 2;
+  c.problem.hdim_q = c.problem.hdim_v = 16;
+  c.problem.max_seqlen_q = c.problem.max_seqlen_k = 300;
+  c.problem.is_deterministic = true;
+  c.problem.mask = Mask::causal();
+  c.scale = 0.25F;
+  c.seed = 3;
+  return c;
+}
+
 /// A prepared case on the current device.
 struct Call {
   explicit Call(const Case& c, ExecutorOptions options = {})

@@ -175,20 +175,6 @@ std::string without_prepare_and_dot() {
   return name;
 }
 
-Case batch_case() {
-  Case c;
-  c.problem.dtype = DataType::fp32;
-  c.problem.batch = 2;
-  c.problem.nhead_q = c.problem.nhead_k = 2;
-  c.problem.hdim_q = c.problem.hdim_v = 16;
-  c.problem.max_seqlen_q = c.problem.max_seqlen_k = 300;
-  c.problem.is_deterministic = true;
-  c.problem.mask = Mask::causal();
-  c.scale = 0.25F;
-  c.seed = 3;
-  return c;
-}
-
 /// The names of a list's nodes.
 std::string node_names(const Executor& executor, detail::CallPart part, MetadataPath path) {
   detail::NodeList list;

@@ -84,10 +84,9 @@ Calls with(Calls calls, const Calls& more) {
   return calls;
 }
 
-}  // namespace
-
-TEST_CASE("calls: an eager call with metadata on the device asks three questions and launches its kernels") {
-  Call call(long_case(), on_device());
+/// An eager call in the steady state asks what it must and launches three kernels, and the gradients are right.
+void check_three_launches(const Case& c, const ExecutorOptions& options) {
+  Call call(c, options);
   call.arguments().status = {};
   const OwnedStream stream;
   const Calls calls = steady_calls_of(stream, [&] { call.executor.enqueue(call.arguments(), stream.get()); });
@@ -96,22 +95,14 @@ TEST_CASE("calls: an eager call with metadata on the device asks three questions
   CHECK(call.failure() == "");
 }
 
+}  // namespace
+
+TEST_CASE("calls: an eager call with metadata on the device asks three questions and launches its kernels") {
+  check_three_launches(long_case(), on_device());
+}
+
 TEST_CASE("calls: in batch mode an eager call launches as many kernels, whoever packs") {
-  Case c;
-  c.problem.dtype = DataType::fp32;
-  c.problem.batch = c.problem.nhead_q = c.problem.nhead_k = 2;
-  c.problem.hdim_q = c.problem.hdim_v = 16;
-  c.problem.max_seqlen_q = c.problem.max_seqlen_k = 300;
-  c.scale = 0.25F;
-  for (const ExecutorOptions& options : {ExecutorOptions{}, on_device()}) {
-    Call call(c, options);
-    call.arguments().status = {};
-    const OwnedStream stream;
-    const Calls calls = steady_calls_of(stream, [&] { call.executor.enqueue(call.arguments(), stream.get()); });
-    CHECK(joined(calls) == joined(with(kOnceForEachCall, {"hipLaunchKernel", "hipLaunchKernel", "hipLaunchKernel"})));
-    stream.synchronize();
-    CHECK(call.failure() == "");
-  }
+  for (const ExecutorOptions& options : {ExecutorOptions{}, on_device()}) check_three_launches(batch_case(), options);
 }
 
 TEST_CASE("calls: a status costs an event, not questions about other calls") {
