@@ -25,7 +25,7 @@ void release_after_call(const ExecutorState& state, StagingBlock* block, hipStre
 void play(const ExecutorState& state, const NodeList& list, StagingLease lease, hipStream_t stream) {
   StagingBlock* block = lease.detach();
   try {
-    play_on_stream(list, stream, state.traits.device);
+    if (!state.eager_graphs.launch(list, stream)) play_on_stream(list, stream, state.traits.device);
   } catch (...) {
     // Some nodes may be on their way; the block is theirs until the stream has passed them.
     if (block != nullptr) state.pool.release_after_stream(block, stream);

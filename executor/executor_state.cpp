@@ -80,7 +80,8 @@ ExecutorState::ExecutorState(const Problem& given, ExecutorOptions given_options
       has_d(!spec.writes_dq_directly || problem.has_dbias || problem.has_sink),
       has_prepare_kernel(has_role(choice.entry(), KernelRole::prepare, kernel_params({}), traits)),
       has_prepare_and_dot_kernel(has_role(choice.entry(), KernelRole::prepare_and_dot, kernel_params({}), traits)),
-      pool(StagingPool::of_device(traits.device)) {
+      pool(StagingPool::of_device(traits.device)),
+      eager_graphs(pool) {
   pool.collect();
   if (options.metadata_path == MetadataPath::device && !spec.writes_dq_directly && !has_prepare_kernel) {
     throw Error(ErrorCode::unsupported, fmt::format("options.metadata_path is device, but kernel '{}' has none that "

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "eager_graphs.hpp"
 #include "fmhax/executor.hpp"
 #include "node_list.hpp"
 #include "pointer_memo.hpp"
@@ -40,6 +41,7 @@ class ExecutorState {
   StagingPool& pool;
   /// Found to be memory that kernels on the plan's device may use.
   mutable PointerMemo known_pointers;
+  mutable EagerGraphs eager_graphs;
 
   /// How a call's metadata are made. Graphs whose host functions don't run take the device path, or are refused with
   /// Error(unsupported) where the kernels have none.

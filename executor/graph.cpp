@@ -7,33 +7,13 @@
 #include "call_check.hpp"
 #include "enqueue.hpp"
 #include "executor_state.hpp"
+#include "graph_pieces.hpp"
 #include "hip_calls.hpp"
 #include "hip_compat.hpp"
 #include "node_walk.hpp"
 #include "runtime_probe.hpp"
 
 namespace fmhax {
-namespace detail {
-namespace {
-
-/// What a graph is made of besides its staging; let go when its last launch has passed.
-struct GraphPieces {
-  GraphPieces() = default;
-  GraphPieces(const GraphPieces&) = delete;
-  GraphPieces& operator=(const GraphPieces&) = delete;
-  ~GraphPieces() {
-    if (executable != nullptr) (void)hipGraphExecDestroy(executable);
-    if (graph != nullptr) (void)hipGraphDestroy(graph);
-  }
-
-  hipGraph_t graph = nullptr;
-  hipGraphExec_t executable = nullptr;
-  std::shared_ptr<void> workspace{};
-};
-
-}  // namespace
-}  // namespace detail
-
 class Graph::Impl {
  public:
   Impl(std::shared_ptr<const detail::ExecutorState> state, CallArguments arguments);

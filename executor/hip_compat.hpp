@@ -30,10 +30,14 @@ inline bool is_device_memory(const hipPointerAttribute_t& attributes) {
 inline bool is_managed_memory(const hipPointerAttribute_t& attributes) { return attributes.isManaged != 0; }
 
 /// A launch of an executable graph waits for the one before, also on another stream: CUDA says so of cudaGraphLaunch.
+/// Launches that were made before an executable is changed run as it was: CUDA says so of
+/// cudaGraphExecKernelNodeSetParams.
 #ifdef __HIP_PLATFORM_NVIDIA__
 inline constexpr bool kOrdersLaunchesOfAnExecutable = true;
+inline constexpr bool kChangesLeaveLaunchesAlone = true;
 #else
 inline constexpr bool kOrdersLaunchesOfAnExecutable = false;
+inline constexpr bool kChangesLeaveLaunchesAlone = false;
 #endif
 
 /// Bytes of shared memory that a function may be allowed on a device; not every HIP tells it apart from what every

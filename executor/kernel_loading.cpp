@@ -4,7 +4,9 @@
 
 #include <mutex>
 
+#include "graph_pieces.hpp"
 #include "hip_calls.hpp"
+#include "node_walk.hpp"
 
 namespace fmhax::detail {
 namespace {
@@ -31,12 +33,20 @@ void load_kernels(const KernelEntry& entry, const DeviceTraits& traits, const Ke
                             &unaligned.dk, &unaligned.dv}) {
     tensor->stride_seqlen = 1;
   }
+  const RelaxedCapture relaxed;
+  GraphPieces pieces;
+  FMHAX_HIP(hipGraphCreate, &pieces.graph, 0);
   for (const KernelParams& given : {params, unaligned}) {
     for (const KernelRole role : kKernelRoles) {
-      KernelLaunch launch;
-      if (entry.form_launch(role, traits, given, launch) && launch.grid[0] > 0) load(launch);
+      NodeList list;
+      KernelLaunch& launch = list.add_kernel(NodeKind::dq_dk_dv);
+      if (!entry.form_launch(role, traits, given, launch) || launch.grid[0] == 0) continue;
+      load(launch);
+      (void)add_to_graph(list, pieces.graph, {});
     }
   }
+  // Instantiating the first graph with a function, CUDA waits for the device.
+  FMHAX_HIP(hipGraphInstantiate, &pieces.executable, pieces.graph, nullptr, nullptr, 0);
 }
 
 }  // namespace fmhax::detail

@@ -5,8 +5,9 @@
 
 namespace fmhax::detail {
 
-/// Loads the function of every role's launch on the current device, and allows it the dynamic shared memory that the
-/// launch asks for. `params` are of the plan, with null for all that calls bring. Throws Error(hip). Thread-safe.
+/// Loads the function of every role's launch on the current device, for graphs too, and allows it the dynamic shared
+/// memory that the launch asks for. `params` are of the plan, with null for all that calls bring. Throws Error(hip).
+/// Thread-safe.
 void load_kernels(const KernelEntry& entry, const DeviceTraits& traits, const KernelParams& params);
 
 }  // namespace fmhax::detail

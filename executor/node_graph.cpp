@@ -121,10 +121,13 @@ AddedNodes add_to_graph(const NodeList& list, hipGraph_t graph, std::span<const 
   return added;
 }
 
+hipError_t set_parameters(const Node& node, const AddedNodes& nodes, hipGraphExec_t executable) {
+  return std::visit(SetParameters{executable, nodes.by_kind[static_cast<std::size_t>(node.kind)]}, node.operation);
+}
+
 hipError_t set_parameters(const NodeList& list, const AddedNodes& nodes, hipGraphExec_t executable) {
   for (const Node& node : list.nodes()) {
-    const SetParameters set{executable, nodes.by_kind[static_cast<std::size_t>(node.kind)]};
-    const hipError_t error = std::visit(set, node.operation);
+    const hipError_t error = set_parameters(node, nodes, executable);
     if (error != hipSuccess) return error;
   }
   return hipSuccess;

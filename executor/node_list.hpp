@@ -84,6 +84,8 @@ struct Node {
 /// Fixed room, no heap: an eager call builds one on its stack.
 class NodeList {
  public:
+  static constexpr std::size_t kMaxKernels = 6;
+
   NodeList() = default;
   NodeList(const NodeList&) = delete;
   NodeList& operator=(const NodeList&) = delete;
@@ -107,7 +109,6 @@ class NodeList {
   Node& append(NodeKind kind);
   NodeSet present_dependencies(NodeKind kind) const noexcept;
 
-  static constexpr std::size_t kMaxKernels = 6;
   std::array<Node, kNodeKinds> nodes_{};
   std::array<KernelLaunch, kMaxKernels> launches_;
   std::size_t count_ = 0;

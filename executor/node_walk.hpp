@@ -30,6 +30,9 @@ struct AddedNodes {
 /// Adds the list to `graph`; nodes without dependencies of their own wait for `roots`.
 AddedNodes add_to_graph(const NodeList& list, hipGraph_t graph, std::span<const hipGraphNode_t> roots);
 
+/// Gives the executable's node of this kind the parameters of `node`; without an executable, that of the graph itself.
+hipError_t set_parameters(const Node& node, const AddedNodes& nodes, hipGraphExec_t executable);
+
 /// Gives the nodes of an executable the parameters of `list`, which is like the one that `nodes` were added from;
 /// without an executable, those of the graph itself. Returns the first error; some nodes are then changed and some not.
 hipError_t set_parameters(const NodeList& list, const AddedNodes& nodes, hipGraphExec_t executable);

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "call_fixture.hpp"
+#include "eager_graphs.hpp"
 #include "executor_state.hpp"
 
 using namespace fmhax;
@@ -99,6 +100,21 @@ void check_three_launches(const Case& c, const ExecutorOptions& options) {
 
 TEST_CASE("calls: an eager call with metadata on the device asks three questions and launches its kernels") {
   check_three_launches(long_case(), on_device());
+}
+
+TEST_CASE("calls: where eager calls are graphs, one launch and its event take the kernels' place") {
+  Call call(long_case(), on_device());
+  call.arguments().status = {};
+  const OwnedStream stream;
+  detail::use_eager_graphs(true);
+  const Calls calls = steady_calls_of(stream, [&] { call.executor.enqueue(call.arguments(), stream.get()); });
+  call.arguments().scale *= 2;
+  const Calls changed = calls_of([&] { call.executor.enqueue(call.arguments(), stream.get()); });
+  detail::use_eager_graphs(false);
+  CHECK(joined(calls) == joined(with(kOnceForEachCall, {"hipGraphLaunch", "hipEventRecord"})));
+  CHECK(count(changed, "hipGraphExecKernelNodeSetParams") == 3);
+  CHECK(count(changed, "hipGraphLaunch") == 1);
+  stream.synchronize();
 }
 
 TEST_CASE("calls: in batch mode an eager call launches as many kernels, whoever packs") {

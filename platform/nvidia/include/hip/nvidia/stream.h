@@ -56,6 +56,10 @@ inline hipError_t hipStreamGetDevice(hipStream_t stream, int* device) {
 }
 #endif
 
+FMHAX_HIP_CALL hipError_t hipStreamGetPriority(hipStream_t stream, int* priority) {
+  return cudaStreamGetPriority(stream, priority);
+}
+
 FMHAX_HIP_CALL hipError_t hipEventCreate(hipEvent_t* event) { return cudaEventCreate(event); }
 FMHAX_HIP_CALL hipError_t hipEventCreateWithFlags(hipEvent_t* event, unsigned flags) {
   return cudaEventCreateWithFlags(event, flags);
