@@ -11,10 +11,10 @@
 
 #include <type_traits>
 
+#include "arch/mma.cuh"
 #include "band.cuh"
 #include "dq_tile.cuh"
 #include "fmhax/contract/params.hpp"
-#include "mma.cuh"
 #include "row_dots.cuh"
 #include "score_tile.cuh"
 #include "tile_copy.cuh"
@@ -32,6 +32,9 @@ struct BackwardKernel {
   static constexpr int kThreads = kConfig.threads();
   static constexpr int kSplit = kConfig.hdim_split;
   static constexpr int kKeyTiles = kConfig.key_tiles;
+  static constexpr int kStages = kConfig.stages;
+  static constexpr bool kHoldsKeys = kConfig.holds_keys;
+  static constexpr int kPitchK = kConfig.pitch_k();
   static constexpr int kPitchQ = kConfig.pitch_q();
   static constexpr int kPitchV = kConfig.pitch_v();
   static constexpr int kPitchS = kConfig.pitch_s();
@@ -46,8 +49,13 @@ struct BackwardKernel {
   static constexpr int kDqTilesM = kRowTiles / kDqWarpsM;
   static constexpr int kDqTilesN = kDepthQ / kDqWarpsN;
   static constexpr int kDqTilesAtOnce = kDqTilesN % 4 == 0 ? kDqTilesN / 2 : kDqTilesN;
-  static_assert(kDqTilesM * kDqWarpsM == kRowTiles && kDqTilesN * kDqWarpsN == kDepthQ);
+  static constexpr bool kMasksInOneStep = kHoldsKeys;  ///< else a step that needs no mask has code of its own
+  static constexpr int kDqStep = kHoldsKeys ? 16 * kDeepTiles : 16;  ///< keys of one product on the way to dq
+  static_assert(kDqTilesM * kDqWarpsM == kRowTiles && kDqTilesN * kDqWarpsN == kDepthQ && kN % kDqStep == 0);
   static_assert(kScoredTiles * kSplit == kRowTiles && kTilesQ * kSplit == kDepthQ && kTilesV * kSplit == kDepthV);
+
+  static_assert(kDepthQ % kDeepTiles == 0 && kDepthV % kDeepTiles == 0);
+  static_assert(kConfig.lanes == kLanes && kHoldsKeys == kStoresTransposed && (kSplit == 1 || !kHoldsKeys));
 
   using CopyK = TileCopy<kN, kConfig.hdim_q, kPitchQ, kThreads>;
   using CopyV = TileCopy<kN, kConfig.hdim_v, kPitchV, kThreads>;
@@ -57,8 +65,8 @@ struct BackwardKernel {
   struct Shared {
     std::uint16_t k[kConfig.k_elements()];
     std::uint16_t v[kConfig.v_elements()];
-    std::uint16_t q[2][kConfig.q_elements()];
-    std::uint16_t dout[2][kConfig.dout_elements()];
+    std::uint16_t q[kStages][kConfig.q_elements()];
+    std::uint16_t dout[kStages][kConfig.dout_elements()];
     std::uint16_t ds[2][kConfig.ds_elements()];
     std::uint16_t p[kSplit > 1 ? kConfig.ds_elements() : 0];
     float4 stats[2][kM / 2];  ///< lse and d of two rows: {lse, lse, d, d}
@@ -88,6 +96,7 @@ struct BackwardKernel {
   static constexpr bool kKeepsNumbers = kConfig.hdim_q < 128 && kConfig.hdim_v < 128;
   std::conditional_t<kKeepsNumbers, TileNumbers, const TileNumbers&> tile;
   const int thread, lane;
+  const bool is_deterministic;
 
   __device__ BackwardKernel(const KernelParams& p, const BackwardArguments& a, Shared& s)
       : params(p),
@@ -96,7 +105,8 @@ struct BackwardKernel {
         job(s.job),
         tile(s.job.tile),
         thread(static_cast<int>(threadIdx.x)),
-        lane(lane_id()) {}
+        lane(lane_id()),
+        is_deterministic(p.problem.is_deterministic) {}
 
   __device__ int warp() const { return thread / kLanes; }
   __device__ int warp_keys() const { return warp() / kSplit * 16 * kKeyTiles; }
@@ -117,7 +127,59 @@ struct BackwardKernel {
   }
   __device__ std::int64_t head_q(int head) const { return job.head_k * tile.group + head; }
 
-  __device__ void load_keys() {
+  static constexpr int kStatsThreads = kThreads < 2 * kM ? kThreads / 2 : kM;
+  static_assert(kM % kStatsThreads == 0);
+
+  /// A warp's rows of k and v, where it holds them.
+  struct HeldKeys {
+    DeepOperand k[kKeyTiles][kDepthQ / kDeepTiles];
+    DeepOperand v[kKeyTiles][kDepthV / kDeepTiles];
+  };
+  /// What of a step's copies passes through a thread's registers.
+  struct HeldStep {
+    typename CopyQ::Held q;
+    typename CopyDout::Held dout;
+    float stats[kM / kStatsThreads];
+  };
+
+  template <class Deep, int kDepth>
+  __device__ void hold(const TensorRef& t, int hdim, Deep (&to)[kKeyTiles][kDepth]) const {
+#pragma unroll
+    for (int m = 0; m < kKeyTiles; ++m) {
+      const int row = tile.key_begin + warp_keys() + m * 16 + Deep::row(lane);
+      const std::uint16_t* from = rows_of(t, job.k, row, job.head_k) + Deep::column(lane);
+#pragma unroll
+      for (int depth = 0; depth < kDepth; ++depth) {
+        const int column = depth * 16 * kDeepTiles;
+        const bool is_real = row < tile.seqlen_k && column + Deep::column(lane) < hdim;
+        to[m][depth] = Deep::of(is_real ? load_chunk(from + column, is_aligned()) : make_uint4(0, 0, 0, 0));
+      }
+    }
+  }
+  /// k along the keys.
+  template <class Deep, int kDepth>
+  __device__ void store_held(const Deep (&held)[kKeyTiles][kDepth]) {
+    std::uint16_t* to = shared.k + warp_keys() + Deep::store_offset(kPitchK, lane);
+#pragma unroll
+    for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+      for (int depth = 0; depth < kDepth; ++depth) {
+        held[m][depth].store(to + depth * 16 * kDeepTiles * kPitchK + m * 16, kPitchK);
+      }
+    }
+  }
+
+  __device__ void load_keys(HeldKeys& held) {
+    if constexpr (kHoldsKeys) {
+      hold(params.k, hdim_q(), held.k);
+      hold(params.v, hdim_v(), held.v);
+      store_held(held.k);
+    } else {
+      copy_keys();
+    }
+  }
+
+  __device__ void copy_keys() {
     const int rows = tile.seqlen_k - tile.key_begin;
     CopyK::run(thread, shared.k,
                CopyK::source(thread, rows_of(params.k, job.k, tile.key_begin, job.head_k), params.k.stride_seqlen),
@@ -127,19 +189,18 @@ struct BackwardKernel {
                params.v.stride_seqlen, rows, hdim_v(), is_aligned());
   }
 
-  static constexpr int kStatsThreads = kThreads < 2 * kM ? kThreads / 2 : kM;
-  static_assert(kM % kStatsThreads == 0);
   // A thread brings the number that lies at its own place in `stats`.
   __device__ bool brings_d() const { return (thread & 2) != 0; }
   __device__ int stats_row() const { return thread / 4 * 2 + thread % 2; }
 
   /// At the first row of a head.
   __device__ void move_to_head(Cursor& at) const {
+    const KernelParams& again = arch::read_again<0>(params);
     at.row = tile.first_row;
     const std::int64_t head = head_q(at.head);
-    at.q = CopyQ::source(thread, rows_of(params.q, job.q, tile.first_row, head), params.q.stride_seqlen);
-    at.dout = CopyDout::source(thread, rows_of(params.dout, job.q, tile.first_row, head), params.dout.stride_seqlen);
-    const TensorRef& t = brings_d() ? params.d : params.lse;
+    at.q = CopyQ::source(thread, rows_of(again.q, job.q, tile.first_row, head), again.q.stride_seqlen);
+    at.dout = CopyDout::source(thread, rows_of(again.dout, job.q, tile.first_row, head), again.dout.stride_seqlen);
+    const TensorRef& t = brings_d() ? again.d : again.lse;
     at.stats = static_cast<const float*>(t.data) + offset_of(t, job.q, tile.first_row + stats_row(), head);
   }
 
@@ -154,17 +215,28 @@ struct BackwardKernel {
     }
   }
 
-  /// `rows` of the tile are real.
-  __device__ void load_step(const Cursor& at, int stage, int rows) {
-    CopyQ::run(thread, shared.q[stage], at.q, params.q.stride_seqlen, rows, hdim_q(), is_aligned());
-    CopyDout::run(thread, shared.dout[stage], at.dout, params.dout.stride_seqlen, rows, hdim_v(), is_aligned());
-    auto* stats = reinterpret_cast<float*>(shared.stats[stage]) + thread;
+  __device__ bool brings_stats() const { return thread < 2 * kStatsThreads && !(kConfig.is_direct && brings_d()); }
+  __device__ float* stats_place(int stage) { return reinterpret_cast<float*>(shared.stats[stage]) + thread; }
+
+  /// Begins the copies of a step, and ends them; `rows` of the tile are real.
+  __device__ void begin_step(const Cursor& at, int index, int rows, HeldStep& held) {
+    CopyQ::begin(thread, shared.q[index % kStages], at.q, params.q.stride_seqlen, rows, hdim_q(), is_aligned(), held.q);
+    CopyDout::begin(thread, shared.dout[index % kStages], at.dout, params.dout.stride_seqlen, rows, hdim_v(),
+                    is_aligned(), held.dout);
     const std::int64_t stride = (brings_d() ? params.d : params.lse).stride_seqlen;
 #pragma unroll
     for (int i = 0; i < kM; i += kStatsThreads) {
-      if (thread < 2 * kStatsThreads && !(kConfig.is_direct && brings_d())) {
-        copy4_async(stats + 2 * i, at.stats + i * stride, stats_row() + i < rows);
-      }
+      if (!brings_stats()) break;
+      begin_copy4(stats_place(index % 2) + 2 * i, at.stats + i * stride, stats_row() + i < rows,
+                  held.stats[i / kStatsThreads]);
+    }
+  }
+  __device__ void end_step(int index, const HeldStep& held) {
+    CopyQ::end(thread, shared.q[index % kStages], held.q);
+    CopyDout::end(thread, shared.dout[index % kStages], held.dout);
+#pragma unroll
+    for (int i = 0; i < kM; i += kStatsThreads) {
+      if (brings_stats()) end_copy4(stats_place(index % 2) + 2 * i, held.stats[i / kStatsThreads]);
     }
   }
 
@@ -206,19 +278,21 @@ struct BackwardKernel {
   }
 
   /// S^T and dP^T of this warp's keys; P^T and dS^T as operands.
-  template <bool kIsMasked>
-  __device__ void score(int row, int head, int stage, Operand (&p)[kKeyTiles][kScoredTiles],
-                        Operand (&ds)[kKeyTiles][kScoredTiles]) {
+  template <bool kCanBeMasked>
+  __device__ __forceinline__ void score(int row, int head, int index, bool is_masked, const HeldKeys& held,
+                                        Operand (&p)[kKeyTiles][kScoredTiles], Operand (&ds)[kKeyTiles][kScoredTiles]) {
     const int rows = half() * kScoredTiles * 16;
     Accumulator s[kKeyTiles][kScoredTiles] = {};
-    multiply_tiles<kDepthQ, kPitchQ>(s, shared.k + warp_keys() * kPitchQ, shared.q[stage] + rows * kPitchQ);
-    const float4* stats = shared.stats[stage] + rows / 2;
+    multiply_tiles<kDepthQ, kPitchQ>(s, held.k, shared.k + warp_keys() * kPitchQ,
+                                     shared.q[index % kStages] + rows * kPitchQ);
+    const float4* stats = shared.stats[index % 2] + rows / 2;
     if constexpr (!kConfig.has_features) {
       exponentiate(stats, s);
-      if constexpr (kIsMasked) hide(row + rows, s);
+      if (kCanBeMasked && is_masked) hide(row + rows, s);
     }
     Accumulator dp[kKeyTiles][kScoredTiles] = {};
-    multiply_tiles<kDepthV, kPitchV>(dp, shared.v + warp_keys() * kPitchV, shared.dout[stage] + rows * kPitchV);
+    multiply_tiles<kDepthV, kPitchV>(dp, held.v, shared.v + warp_keys() * kPitchV,
+                                     shared.dout[index % kStages] + rows * kPitchV);
     if constexpr (kConfig.has_features) {
       finish_with_features(row + rows, head, stats, s, dp);
     } else {
@@ -234,20 +308,23 @@ struct BackwardKernel {
     }
   }
 
-  /// sums[m][i] += keys_m * rows_i^T
+  /// sums[m][i] += keys_m * rows_i^T; the keys are held or lie in shared memory.
   template <int kDepth, int kPitch>
-  __device__ void multiply_tiles(Accumulator (&sums)[kKeyTiles][kScoredTiles], const std::uint16_t* keys,
+  __device__ void multiply_tiles(Accumulator (&sums)[kKeyTiles][kScoredTiles],
+                                 const DeepOperand (&held)[kKeyTiles][kDepth / kDeepTiles], const std::uint16_t* keys,
                                  const std::uint16_t* rows) const {
-    keys += left_offset(kPitch, lane);
-    rows += right_transposed_offset(kPitch, lane);
+    keys += left_deep_offset(kPitch, lane);
+    rows += right_deep_offset(kPitch, lane);
 #pragma unroll
-    for (int depth = 0; depth < kDepth; ++depth) {
-      Operand left[kKeyTiles];
+    for (int depth = 0; depth < kDepth; depth += kDeepTiles) {
+      DeepOperand left[kKeyTiles];
 #pragma unroll
-      for (int m = 0; m < kKeyTiles; ++m) left[m] = load_left(keys + m * 16 * kPitch + depth * 16);
+      for (int m = 0; m < kKeyTiles; ++m) {
+        left[m] = kHoldsKeys ? held[m][depth / kDeepTiles] : load_left_deep(keys + m * 16 * kPitch + depth * 16);
+      }
 #pragma unroll
       for (int i = 0; i < kScoredTiles; ++i) {
-        const Operand right = load_right_transposed(rows + i * 16 * kPitch + depth * 16);
+        const DeepOperand right = load_right_deep(rows + i * 16 * kPitch + depth * 16);
 #pragma unroll
         for (int m = 0; m < kKeyTiles; ++m) multiply<kType>(sums[m][i], left[m], right);
       }
@@ -387,20 +464,22 @@ struct BackwardKernel {
   }
 
   __device__ void move_to_head(DqCursor& at) const {
+    const KernelParams& again = arch::read_again<0>(params);
     at.row = tile.first_row;
-    const Problem& p = params.problem;
+    const Problem& p = again.problem;
     const std::int64_t row = tile.first_row + warp() / kDqWarpsN * kDqTilesM * 16;
     const std::int64_t column = warp() % kDqWarpsN * kDqTilesN * 16;
     if constexpr (kConfig.is_direct) {
-      at.target = reinterpret_cast<unsigned char*>(rows_of(params.dq, job.q, row + quad_row(0, lane), head_q(at.head)) +
+      at.target = reinterpret_cast<unsigned char*>(rows_of(again.dq, job.q, row + quad_row(0, lane), head_q(at.head)) +
                                                    column + packed_column(lane));
     } else {
-      const std::int64_t nsplits = p.is_deterministic ? params.nsplits[p.is_group_mode ? job.sequence : 0] : 1;
-      const std::int64_t begin = p.is_group_mode ? params.dq_acc_offsets[job.sequence]
+      constexpr int kGroupRows = DqOrder::kGroupRows;
+      const std::int64_t nsplits = p.is_deterministic ? again.nsplits[p.is_group_mode ? job.sequence : 0] : 1;
+      const std::int64_t begin = p.is_group_mode ? again.dq_acc_offsets[job.sequence]
                                                  : job.sequence * p.nhead_q * nsplits * job.q.physical * p.hdim_q;
       const std::int64_t rows = (head_q(at.head) * nsplits + job.split) * job.q.physical + row;
-      at.target = reinterpret_cast<unsigned char*>(static_cast<float*>(params.dq_acc) + begin + rows * p.hdim_q +
-                                                   column * kDqGroupRows + quad_place(lane));
+      at.target = reinterpret_cast<unsigned char*>(static_cast<float*>(again.dq_acc) + begin + rows * p.hdim_q +
+                                                   column * kGroupRows + quad_place(kGroupRows, 16, lane));
     }
   }
 
@@ -428,33 +507,52 @@ struct BackwardKernel {
     Accumulator dq[kDqTilesM][kDqTilesAtOnce] = {};
     const int tile_m = warp() / kDqWarpsN * kDqTilesM;
     const int tile_n = warp() % kDqWarpsN * kDqTilesN + first;
-    const std::uint16_t* ds = shared.ds[stage] + tile_m * 16 + left_transposed_offset(kPitchS, lane);
-    const std::uint16_t* k = shared.k + tile_n * 16 + right_offset(kPitchQ, lane);
+    const std::uint16_t* ds = shared.ds[stage];
+    const std::uint16_t* k = shared.k;
+    if constexpr (kHoldsKeys) {
+      ds += tile_m * 16 * kPitchS + left_deep_offset(kPitchS, lane);
+      k += tile_n * 16 * kPitchK + right_deep_offset(kPitchK, lane);
+    } else {
+      ds += tile_m * 16 + left_transposed_offset(kPitchS, lane);
+      k += tile_n * 16 + right_offset(kPitchK, lane);
+    }
     const auto multiply_keys = [&](int key) {
-      Operand left[kDqTilesM];
+      if constexpr (kHoldsKeys) {
+        DeepOperand left[kDqTilesM];
 #pragma unroll
-      for (int m = 0; m < kDqTilesM; ++m) left[m] = load_left_transposed(ds + key * kPitchS + m * 16);
+        for (int m = 0; m < kDqTilesM; ++m) left[m] = load_left_deep(ds + m * 16 * kPitchS + key);
 #pragma unroll
-      for (int n = 0; n < kDqTilesAtOnce; ++n) {
-        const Operand right = load_right(k + key * kPitchQ + n * 16);
+        for (int n = 0; n < kDqTilesAtOnce; ++n) {
+          const DeepOperand right = load_right_deep(k + n * 16 * kPitchK + key);
 #pragma unroll
-        for (int m = 0; m < kDqTilesM; ++m) multiply<kType>(dq[m][n], left[m], right);
+          for (int m = 0; m < kDqTilesM; ++m) multiply<kType>(dq[m][n], left[m], right);
+        }
+      } else {
+        Operand left[kDqTilesM];
+#pragma unroll
+        for (int m = 0; m < kDqTilesM; ++m) left[m] = load_left_transposed(ds + key * kPitchS + m * 16, kPitchS);
+#pragma unroll
+        for (int n = 0; n < kDqTilesAtOnce; ++n) {
+          const Operand right = load_right(k + key * kPitchK + n * 16, kPitchK);
+#pragma unroll
+          for (int m = 0; m < kDqTilesM; ++m) multiply<kType>(dq[m][n], left[m], right);
+        }
       }
     };
     if constexpr (kConfig.is_direct) {
       const Band& band = tile.band;
       const int end = min(min(tile.seqlen_k, kN), at.row + kM + band.high);
 #pragma unroll 2
-      for (int key = max(at.row + band.low, 0) / 16 * 16; key < end; key += 16) multiply_keys(key);
+      for (int key = max(at.row + band.low, 0) / kDqStep * kDqStep; key < end; key += kDqStep) multiply_keys(key);
       const int rows = static_cast<int>(job.q.physical) - at.row - tile_m * 16;
       store_dq<kType>(dq, at.target, dq_row_bytes(), first * 16, rows, hdim_q() - tile_n * 16, params.scale,
                       is_aligned(), lane);
     } else {
 #pragma unroll kConfig.dq_unroll
-      for (int key = 0; key < kN; key += 16) multiply_keys(key);
-      add_to_dq_acc(dq, at.target + first * 16 * kDqGroupRows * 4, params.problem.hdim_q, tile_n * 16,
-                    {at.row + tile_m * 16, job.q.physical, tile.seqlen_q}, hdim_q() - tile_n * 16,
-                    params.problem.is_deterministic, job.adds, lane);
+      for (int key = 0; key < kN; key += kDqStep) multiply_keys(key);
+      add_to_dq_acc(dq, at.target + first * 16 * DqOrder::kGroupRows * 4, params.problem.hdim_q, tile_n * 16,
+                    {at.row + tile_m * 16, job.q.physical, tile.seqlen_q}, hdim_q() - tile_n * 16, is_deterministic,
+                    job.adds, lane);
     }
   }
 
@@ -463,70 +561,80 @@ struct BackwardKernel {
   __device__ void run() {
     if constexpr (kKeepsNumbers) tile = job.tile;
     if constexpr (kConfig.has_features) store_random_values();
-    Accumulator dk[kKeyTiles][kTilesQ] = {};
-    Accumulator dv[kKeyTiles][kTilesV] = {};
-    load_keys();
+    Accumulator dk[kKeyTiles][kTilesQ];
+    Accumulator dv[kKeyTiles][kTilesV];
+    set_to_zero(dk);
+    set_to_zero(dv);
+    HeldKeys keys;
+    load_keys(keys);
     const int steps = tile.first_row < tile.end_row ? (tile.end_row - tile.first_row + kM - 1) / kM * tile.group : 0;
     Cursor next{};
     DqCursor dq{};
     if (steps > 0) {
       move_to_head(next);
       move_to_head(dq);
-      load_step(next, 0, tile.seqlen_q - next.row);
+      HeldStep held;
+      begin_step(next, 0, tile.seqlen_q - next.row, held);
       if constexpr (kConfig.is_direct) {
         typename Dots::Parts parts;
         load_row_parts(next, parts);
         finish_d(parts, 0);
       }
+      end_step(0, held);
       advance(next);
     }
-    for (int index = 0; index < steps; ++index) {
-      const int stage = index & 1;
+    // One step more than there are, for the last one's dq.
+    for (int index = 0; index <= steps; ++index) {
       wait_for_copies();
       __syncthreads();
       [[maybe_unused]] typename Dots::Parts parts;
+      HeldStep held;
       if (index + 1 < steps) {
-        load_step(next, stage ^ 1, tile.seqlen_q - next.row);
+        begin_step(next, index + 1, tile.seqlen_q - next.row, held);
         if constexpr (kConfig.is_direct) load_row_parts(next, parts);
       }
       if (index > 0) {
-        finish_dq(dq, stage ^ 1);
+        finish_dq(dq, (index - 1) % 2);
         advance(dq);
       }
+      if (index == steps) break;
       const bool is_masked = needs_mask(dq.row);
-      if (is_masked) {
-        step<true>(dq.row, dq.head, stage, dk, dv);
+      if (is_masked || kMasksInOneStep) {
+        step<true>(dq.row, dq.head, index, is_masked, keys, dk, dv);
       } else {
-        step<false>(dq.row, dq.head, stage, dk, dv);
+        step<false>(dq.row, dq.head, index, false, keys, dk, dv);
       }
       if (index + 1 < steps) {
-        if constexpr (kConfig.is_direct) finish_d(parts, stage ^ 1);
+        if constexpr (kStages == 1) __syncthreads();
+        if constexpr (kConfig.is_direct) finish_d(parts, (index + 1) % 2);
+        end_step(index + 1, held);
         advance(next);
       }
     }
-    wait_for_copies();
-    __syncthreads();
-    if (steps > 0) finish_dq(dq, (steps - 1) & 1);
-    write_keys<kTilesQ>(params.dk, dk, hdim_q(), params.scale);
-    write_keys<kTilesV>(params.dv, dv, hdim_v(), 1.0F);
+    const KernelParams& again = arch::read_again<0>(params);
+    write_keys<kTilesQ>(again.dk, dk, hdim_q(), again.scale);
+    write_keys<kTilesV>(again.dv, dv, hdim_v(), 1.0F);
   }
 
   /// One query tile: its part of dk and dv, and its dS for dq.
-  template <bool kIsMasked>
-  __device__ void step(int row, int head, int stage, Accumulator (&dk)[kKeyTiles][kTilesQ],
-                       Accumulator (&dv)[kKeyTiles][kTilesV]) {
+  template <bool kCanBeMasked>
+  __device__ __forceinline__ void step(int row, int head, int index, bool is_masked, const HeldKeys& keys,
+                                       Accumulator (&dk)[kKeyTiles][kTilesQ], Accumulator (&dv)[kKeyTiles][kTilesV]) {
+    const int stage = index % 2;
     Operand p[kKeyTiles][kScoredTiles] = {}, ds[kKeyTiles][kScoredTiles] = {};
     const int own = half() * kScoredTiles * 16;
-    if (kIsMasked && !takes_part(row)) {
+    if (kCanBeMasked && !kMasksInOneStep && is_masked && !takes_part(row)) {
       // Every warp meets as many barriers as the others: racecheck loses count where some leave one out.
       if constexpr (kSplit > 1) sync_warps(warp() / kSplit, kSplit);
       return store_operands(shared.ds[stage], own, ds);
     }
-    score<kIsMasked>(row, head, stage, p, ds);
+    score<kCanBeMasked>(row, head, index, is_masked, keys, p, ds);
     store_operands(shared.ds[stage], own, ds);
     if constexpr (kSplit > 1) store_operands(shared.p, own, p);
-    const std::uint16_t* dout = shared.dout[stage] + half() * kTilesV * 16 + right_offset(kPitchV, lane);
-    const std::uint16_t* q = shared.q[stage] + half() * kTilesQ * 16 + right_offset(kPitchQ, lane);
+    const std::uint16_t* dout =
+        shared.dout[index % kStages] + half() * kTilesV * 16 + right_group_offset<kColumnGroup<kTilesV>>(kPitchV, lane);
+    const std::uint16_t* q =
+        shared.q[index % kStages] + half() * kTilesQ * 16 + right_group_offset<kColumnGroup<kTilesQ>>(kPitchQ, lane);
     accumulate<kTilesV, kPitchV>(dv, p, dout + own * kPitchV);
     accumulate<kTilesQ, kPitchQ>(dk, ds, q + own * kPitchQ);
     if constexpr (kSplit > 1) {
@@ -539,14 +647,17 @@ struct BackwardKernel {
     }
   }
 
-  /// This warp's keys and the rows from `row` on, in a tile of shared memory with keys as rows.
+  /// This warp's keys and the rows from `row` on, in a tile of shared memory with keys as rows, or as columns.
   __device__ void store_operands(std::uint16_t* operands, int row,
                                  const Operand (&from)[kKeyTiles][kScoredTiles]) const {
-    std::uint16_t* to = operands + warp_keys() * kPitchS + row + store_offset(kPitchS, lane);
+    const auto place = [](int of_key, int of_row) {
+      return kStoresTransposed ? of_row * kPitchS + of_key : of_key * kPitchS + of_row;
+    };
+    std::uint16_t* to = operands + place(warp_keys(), row) + store_offset(kPitchS, lane);
 #pragma unroll
     for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
-      for (int i = 0; i < kScoredTiles; ++i) store_operand(to + m * 16 * kPitchS + i * 16, kPitchS, from[m][i]);
+      for (int i = 0; i < kScoredTiles; ++i) store_operand(to + place(m * 16, i * 16), kPitchS, from[m][i]);
     }
   }
   __device__ void load_operands(const std::uint16_t* operands, int row, Operand (&to)[kKeyTiles][kScoredTiles]) const {
@@ -558,24 +669,51 @@ struct BackwardKernel {
     }
   }
 
-  /// sums[m][n] += left[m][i] * rows_i, summed over i; rows come with this lane's offset.
+  template <int kTiles>
+  __device__ static void set_to_zero(Accumulator (&sums)[kKeyTiles][kTiles]) {
+#pragma unroll
+    for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) sums[m][n] = zero_sums();
+    }
+  }
+
+  /// sums[m][n] += left[m][i] * rows_i, summed over i; rows come with this lane's offset. Of the sums, tiles share
+  /// their columns as the operands' do.
   template <int kTiles, int kPitch>
-  __device__ static void accumulate(Accumulator (&sums)[kKeyTiles][kTiles],
-                                    const Operand (&left)[kKeyTiles][kScoredTiles], const std::uint16_t* rows) {
+  __device__ __forceinline__ static void accumulate(Accumulator (&sums)[kKeyTiles][kTiles],
+                                                    const Operand (&left)[kKeyTiles][kScoredTiles],
+                                                    const std::uint16_t* rows) {
+    constexpr int kGroup = kColumnGroup<kTiles>;
+    constexpr int kDeep = kScoredTiles % kDeepTiles == 0 ? kDeepTiles : 1;
 #pragma unroll
-    for (int i = 0; i < kScoredTiles; ++i) {
+    for (int i = 0; i < kScoredTiles; i += kDeep) {
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
-        const Operand right = load_right(rows + i * 16 * kPitch + n * 16);
+      for (int n = 0; n < kTiles; n += kGroup) {
+        Operand right[kDeep][kGroup];
 #pragma unroll
-        for (int m = 0; m < kKeyTiles; ++m) multiply<kType>(sums[m][n], left[m][i], right);
+        for (int d = 0; d < kDeep; ++d) load_right_group(rows + (i + d) * 16 * kPitch + n * 16, kPitch, right[d]);
+#pragma unroll
+        for (int g = 0; g < kGroup; ++g) {
+#pragma unroll
+          for (int m = 0; m < kKeyTiles; ++m) {
+            if constexpr (kDeep == 1) {
+              multiply<kType>(sums[m][n + g], left[m][i], right[0][g]);
+            } else {
+              multiply<kType>(sums[m][n + g], DeepOperand{left[m][i], left[m][i + 1]},
+                              DeepOperand{right[0][g], right[1][g]});
+            }
+          }
+        }
       }
     }
   }
 
   template <int kTiles>
-  __device__ void write_keys(const TensorRef& t, const Accumulator (&sums)[kKeyTiles][kTiles], int hdim, float scale) {
-    const int first_column = half() * kTiles * 16 + packed_column(lane);
+  __device__ __forceinline__ void write_keys(const TensorRef& t, const Accumulator (&sums)[kKeyTiles][kTiles], int hdim,
+                                             float scale) {
+    constexpr int kGroup = kColumnGroup<kTiles>;
+    const int first_column = half() * kTiles * 16 + packed_column<kGroup>(lane);
 #pragma unroll
     for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
@@ -584,8 +722,9 @@ struct BackwardKernel {
         std::uint16_t* target = rows_of(t, job.k, row, job.head_k) + first_column;
 #pragma unroll
         for (int n = 0; n < kTiles; ++n) {
-          const uint2 four = packed_quad<kType>(sums[m][n], i, scale, lane);
-          if (row < job.k.physical && first_column + n * 16 < hdim) store_packed(target + n * 16, four, is_aligned());
+          const uint2 four = packed_quad<kType, kGroup>(sums[m], i, n, scale, lane);
+          const int column = quad_column<kGroup>(n);
+          if (row < job.k.physical && first_column + column < hdim) store_packed(target + column, four, is_aligned());
         }
       }
     }

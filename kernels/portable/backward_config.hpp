@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "arch/layouts.hpp"
 #include "fmhax/contract/problem.hpp"
 
 namespace fmhax::portable {
@@ -17,11 +18,16 @@ struct BackwardConfig {
   int hdim_q = 128;  ///< rounded up
   int hdim_v = 128;
   int kM = 64;
+  int lanes = 32;  ///< of a warp
   int warps = 8;
   int key_tiles = 1;
   int hdim_split = 1;
-  int dq_warps_m = 2;         ///< warps along the rows of the dq tile; the others share its columns
-  int dq_unroll = 4;          ///< products of 16 keys at once, on the way to dq
+  int dq_warps_m = 2;  ///< warps along the rows of the dq tile; the others share its columns
+  int dq_unroll = 4;   ///< products of 16 keys at once, on the way to dq
+  int stages = 2;      ///< of q and dout in shared memory
+  /// Each warp has its rows of k and v in registers, and shared memory has k and dS along the keys, for dq; else k and
+  /// v lie there as they are. For GPUs whose matrix units read memory along the depth alone.
+  bool holds_keys = false;
   bool is_direct = false;     ///< all keys fit the tile: dq is complete in the block, d is computed on the way
   bool has_features = false;  ///< bias, ALiBi, soft-cap, dropout; rows that aren't aligned
 
@@ -35,45 +41,72 @@ struct BackwardConfig {
            hdim_q % (16 * dq_warps_n) == 0 && kM % (16 * hdim_split) == 0 && hdim_q % (16 * hdim_split) == 0 &&
            hdim_v % (16 * hdim_split) == 0 && (kM % threads() == 0 || threads() % kM == 0);
   }
-  FMHAX_HOST_DEVICE constexpr int threads() const { return 32 * warps; }
+  FMHAX_HOST_DEVICE constexpr int threads() const { return lanes * warps; }
   // Rows of shared memory are padded by 16 bytes: eight successive rows begin in different banks.
   FMHAX_HOST_DEVICE constexpr int pitch_q() const { return hdim_q + 8; }
   FMHAX_HOST_DEVICE constexpr int pitch_v() const { return hdim_v + 8; }
-  FMHAX_HOST_DEVICE constexpr int pitch_s() const { return kM + 8; }
-  // Elements of shared memory; q, dout and ds in two stages.
-  FMHAX_HOST_DEVICE constexpr int k_elements() const { return tile_keys() * pitch_q(); }
-  FMHAX_HOST_DEVICE constexpr int v_elements() const { return tile_keys() * pitch_v(); }
+  FMHAX_HOST_DEVICE constexpr int pitch_k() const { return holds_keys ? tile_keys() + 8 : pitch_q(); }
+  FMHAX_HOST_DEVICE constexpr int pitch_s() const { return holds_keys ? tile_keys() + 8 : kM + 8; }
+  // Elements of shared memory; ds in two stages, q and dout in `stages`.
+  FMHAX_HOST_DEVICE constexpr int k_elements() const { return (holds_keys ? hdim_q : tile_keys()) * pitch_k(); }
+  FMHAX_HOST_DEVICE constexpr int v_elements() const { return holds_keys ? 0 : tile_keys() * pitch_v(); }
   FMHAX_HOST_DEVICE constexpr int q_elements() const { return kM * pitch_q(); }
   FMHAX_HOST_DEVICE constexpr int dout_elements() const { return kM * pitch_v(); }
-  FMHAX_HOST_DEVICE constexpr int ds_elements() const { return tile_keys() * pitch_s(); }
+  FMHAX_HOST_DEVICE constexpr int ds_elements() const { return (holds_keys ? kM : tile_keys()) * pitch_s(); }
   FMHAX_HOST_DEVICE constexpr int p_elements() const { return hdim_split > 1 ? ds_elements() : 0; }
   FMHAX_HOST_DEVICE constexpr int shared_bytes() const {
-    const int staged = q_elements() + dout_elements() + ds_elements();
-    return 2 * (k_elements() + v_elements() + 2 * staged + p_elements()) + 2 * 2 * kM * 4 + kJobBytes;
+    const int staged = stages * (q_elements() + dout_elements()) + 2 * ds_elements();
+    return 2 * (k_elements() + v_elements() + staged + p_elements()) + 2 * 2 * kM * 4 + kJobBytes;
   }
 };
 
-/// The kernel for head dimensions rounded up to (hdim_q, hdim_v). Tiles are as large as registers and shared memory
-/// allow; figures in docs/kernels.md.
-FMHAX_HOST_DEVICE constexpr BackwardConfig backward_config(DataType dtype, int hdim_q, int hdim_v, bool is_direct,
-                                                           bool has_features) {
-  BackwardConfig config{.dtype = dtype, .hdim_q = hdim_q, .hdim_v = hdim_v};
-  config.is_direct = is_direct;
-  config.has_features = has_features;
-  const int widest = hdim_q > hdim_v ? hdim_q : hdim_v;
+FMHAX_HOST_DEVICE constexpr void set_nvidia_tiles(BackwardConfig& config) {
+  const int widest = config.hdim_q > config.hdim_v ? config.hdim_q : config.hdim_v;
   config.key_tiles = widest <= 128 ? 2 : 1;
   config.hdim_split = 2;
-  if (is_direct && widest <= 64) {
+  if (config.is_direct && widest <= 64) {
     // Two blocks on a multiprocessor: short sequences wait for memory more than for anything else.
     config.warps = 4;
     config.hdim_split = 1;
     config.kM = 32;
   } else if (widest < 128) {
     config.dq_warps_m = 4;
-    if (widest == 64 && !has_features) config.kM = 128;
+    if (widest == 64 && !config.has_features) config.kM = 128;
     if (widest >= 64) config.dq_unroll = 8;
-  } else if (is_direct || has_features) {
+  } else if (config.is_direct || config.has_features) {
     config.kM = 32;  // features need registers of their own
+  }
+}
+
+/// Four warps, one for each matrix unit of a compute unit, with all of its 512 registers: many keys, few rows.
+FMHAX_HOST_DEVICE constexpr void set_cdna_tiles(BackwardConfig& config, TileSet set) {
+  const int widest = config.hdim_q > config.hdim_v ? config.hdim_q : config.hdim_v;
+  config.lanes = 64;
+  config.warps = 4;
+  config.holds_keys = true;
+  config.dq_unroll = 2;
+  if (set == TileSet::cdna4) {
+    config.kM = 32;
+    config.key_tiles = widest <= 192 ? 2 : 1;
+  } else {
+    config.kM = widest <= 96 ? 32 : 16;
+    config.key_tiles = widest <= 64 || widest == 128 ? 2 : 1;
+    if (widest > 192) config.stages = 1;
+  }
+  config.dq_warps_m = config.hdim_q % 64 == 0 ? 1 : 2;
+}
+
+/// The kernel for head dimensions rounded up to (hdim_q, hdim_v). Tiles are as large as registers and shared memory
+/// allow; figures in docs/kernels.md and docs/amd.md.
+FMHAX_HOST_DEVICE constexpr BackwardConfig backward_config(TileSet set, DataType dtype, int hdim_q, int hdim_v,
+                                                           bool is_direct, bool has_features) {
+  BackwardConfig config{.dtype = dtype, .hdim_q = hdim_q, .hdim_v = hdim_v};
+  config.is_direct = is_direct;
+  config.has_features = has_features;
+  if (set == TileSet::nvidia) {
+    set_nvidia_tiles(config);
+  } else {
+    set_cdna_tiles(config, set);
   }
   return config;
 }

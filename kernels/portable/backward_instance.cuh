@@ -8,7 +8,7 @@ namespace fmhax::portable {
 
 template <DataType kDtype, int kHdimQ, int kHdimV, bool kIsDirect, bool kHasFeatures>
 struct BackwardInstance {
-  static constexpr BackwardConfig kConfig = backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, kHasFeatures);
+  static constexpr BackwardConfig kConfig = backward_config(kTileSet, kDtype, kHdimQ, kHdimV, kIsDirect, kHasFeatures);
 };
 
 template <class Instance>

@@ -93,6 +93,10 @@ __device__ inline bool refuses_lengths(const KernelParams& params) {
   return is_refused;
 }
 
+/// Where the kernel's second parameter lies.
+inline constexpr std::size_t kSecondParameter =
+    (sizeof(KernelParams) + alignof(BackwardArguments) - 1) / alignof(BackwardArguments) * alignof(BackwardArguments);
+
 template <class Instance>
 __global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
     backward_kernel(const FMHAX_KERNEL_PARAMETER KernelParams params,
@@ -101,12 +105,11 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
   using Kernel = BackwardKernel<Instance>;
   constexpr BackwardConfig kConfig = Instance::kConfig;
   if (kConfig.is_direct ? refuses_lengths(params) : params.nsplits[0] == kInvalidCall) {
-    return fill_with_nan<Instance>(params);
+    return fill_with_nan<Instance>(arch::read_again<0>(params));
   }
   auto& shared = *reinterpret_cast<typename Kernel::Shared*>(shared_bytes);
-  const JobFinder<kConfig> jobs(params, arguments);
+  const JobFinder<kConfig> jobs(arch::read_again<0>(params), arch::read_again<kSecondParameter>(arguments));
   TileJob& job = shared.job;
-  Kernel kernel(params, arguments, shared);
   BlockShare share = block_share(blockIdx.x, gridDim.x, arguments.side_by_side, jobs.count());
   bool has_tile = false;
   do {
@@ -114,7 +117,7 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
       if (threadIdx.x == 0) jobs.next_tile(job);
     } else if (threadIdx.x >= arch::kWarpSize) {
       // While the first warp finds a job, which is a chain of reads, the others clear the job's part of the tail.
-      clear_tail(params, tail_part(share.first, gridDim.x, arguments.side_by_side, jobs.count()),
+      clear_tail(arch::read_again<0>(params), tail_part(share.first, gridDim.x, arguments.side_by_side, jobs.count()),
                  {threadIdx.x - arch::kWarpSize, kConfig.threads() - arch::kWarpSize});
     } else if (share.first < share.end) {
       TileJob next;
@@ -125,7 +128,7 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
     }
     if (share.first >= share.end) break;
     __syncthreads();
-    kernel.run();
+    Kernel(arch::read_again<0>(params), arch::read_again<kSecondParameter>(arguments), shared).run();
     // Read again, so that no register holds it meanwhile.
     has_tile = job.tiles.begin + 1 < job.tiles.end;
     share = {job.index + (has_tile ? 0 : arguments.side_by_side), job.end};

@@ -20,7 +20,8 @@ const char* unsupported_reason(const BackwardConfig& config, const Problem& p, c
   if (p.hdim_q % 8 != 0 || p.hdim_v % 8 != 0) return "head dimensions must be multiples of 8";
   if (p.max_seqlen_q > kMaxSeqlen || p.max_seqlen_k > kMaxSeqlen) return "sequences above 2^30 rows are not supported";
   if (config.is_direct && p.max_seqlen_k > config.tile_keys()) return "max_seqlen_k is above the keys of one tile";
-  const BackwardConfig full = backward_config(config.dtype, config.hdim_q, config.hdim_v, config.is_direct, true);
+  const BackwardConfig full =
+      backward_config(tile_set(traits), config.dtype, config.hdim_q, config.hdim_v, config.is_direct, true);
   if (traits.shared_memory_per_block < full.shared_bytes()) {
     return "a block of this GPU has too little shared memory for the kernel";
   }
@@ -67,9 +68,10 @@ bool form_backward(bool is_direct, const BackwardFunctions& functions, int hdim_
     arguments.is_aligned =
         arguments.is_aligned && has_aligned_rows(params.o, p.dtype) && has_aligned_rows(params.dq, p.dtype);
   }
-  const BackwardConfig plain = backward_config(p.dtype, hdim_q, hdim_v, is_direct, false);
+  const TileSet set = tile_set(traits);
+  const BackwardConfig plain = backward_config(set, p.dtype, hdim_q, hdim_v, is_direct, false);
   const bool is_full = takes_full_kernel(plain, p, traits, arguments.is_aligned);
-  const BackwardConfig config = is_full ? backward_config(p.dtype, hdim_q, hdim_v, is_direct, true) : plain;
+  const BackwardConfig config = is_full ? backward_config(set, p.dtype, hdim_q, hdim_v, is_direct, true) : plain;
   WorkspaceSpec spec = workspace_spec(config, p);
   spec.max_splits = params.max_splits;
 

@@ -1,7 +1,7 @@
 // dq = scale * the sum of its splits, in order. Bound by memory: a thread finds out where a row lies, which in packed
 // sequences takes longer than reading it, and converts four columns of it in some heads.
+#include "arch/layouts.hpp"
 #include "auxiliary.hpp"
-#include "dq_acc_order.hpp"
 #include "elements.cuh"
 #include "fmhax/contract/workspace.hpp"
 #include "launch.hpp"
@@ -42,6 +42,7 @@ enum class Kind { outside, zero, nan, sum };
 struct Source {
   Kind kind = Kind::outside;
   std::int32_t nsplits = 0;
+  std::int32_t element_stride = 0;
   std::int64_t split_stride = 0;
   const float* data = nullptr;  ///< in the first split
 
@@ -94,9 +95,15 @@ __device__ Source source_of(const KernelParams& params, const Tile& tile, std::i
   const std::int64_t split_stride = range.physical * p.hdim_q;
   const std::int64_t offset =
       p.is_group_mode ? params.dq_acc_offsets[sequence] : sequence * p.nhead_q * nsplits * split_stride;
-  return {Kind::sum, nsplits, split_stride,
-          static_cast<const float*>(params.dq_acc) + offset + tile.first_head * nsplits * split_stride +
-              dq_acc_element(within, position, range.physical, static_cast<int>(p.hdim_q))};
+  const QuadPlace place = dq_acc_quad<DqOrder>(within, position / kColumns, range.physical, static_cast<int>(p.hdim_q));
+  return {Kind::sum, nsplits, place.stride, split_stride,
+          static_cast<const float*>(params.dq_acc) + offset + tile.first_head * nsplits * split_stride + place.first};
+}
+
+__device__ float4 load_quad(const Source& source, const float* from) {
+  if constexpr (DqOrder::kQuadsAreVectors) return arch::load_streaming(reinterpret_cast<const float4*>(from));
+  const auto element = [&](int i) { return arch::load_streaming(from + i * source.element_stride); };
+  return {element(0), element(1), element(2), element(3)};
 }
 
 /// The first split's part, which for most calls is all: without a loop around them, the loads of a thread's heads are
@@ -107,15 +114,14 @@ __device__ float4 first_part(const Source& source) {
     return {nan, nan, nan, nan};
   }
   if (source.kind != Kind::sum || source.nsplits == 0) return {};
-  return arch::load_streaming(reinterpret_cast<const float4*>(source.data));
+  return load_quad(source, source.data);
 }
 
 __device__ void add_other_parts(const Source& source, float4& sum) {
   if (source.kind != Kind::sum) return;
 #pragma unroll 4
   for (std::int32_t split = 1; split < source.nsplits; ++split) {
-    const auto* from = reinterpret_cast<const float4*>(source.data + split * source.split_stride);
-    const float4 part = arch::load_streaming(from);
+    const float4 part = load_quad(source, source.data + split * source.split_stride);
     sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
   }
 }
@@ -126,12 +132,13 @@ struct Columns {
   uint2 elements{};
 };
 
-static_assert(dq_column(4, 16) == 2 && dq_column(6, 16) == 10 && dq_column(12, 16) == 6 && dq_column(14, 16) == 14,
-              "a thread's four positions hold columns {0, 1, 8, 9} + 2 * its number among four");
-
-/// Puts columns together again, two of this thread's and two of its neighbour's; `own` lies at four positions of dq_acc
-/// from `position` on. For all lanes of a warp together.
+/// Puts columns together again, where the order parts them: two of this thread's and two of its neighbour's; `own` are
+/// the elements from `position` on. For all lanes of a warp together.
 __device__ Columns columns_at(int position, std::int64_t hdim, uint2 own) {
+  if constexpr (DqOrder::column(2, 16) == 2) return {position, own};
+  static_assert(DqOrder::column(2, 16) == 2 || (DqOrder::column(4, 16) == 2 && DqOrder::column(6, 16) == 10 &&
+                                                DqOrder::column(12, 16) == 6 && DqOrder::column(14, 16) == 14),
+                "a thread's four positions hold columns {0, 1, 8, 9} + 2 * its number among four");
   const int group = position / 16 * 16;
   const int number = position % 16 / kColumns;
   const bool is_odd = number % 2 != 0;

@@ -40,7 +40,9 @@ __device__ __forceinline__ uint4 load_vector(const std::uint16_t* from) {
   if constexpr (kIsAligned) {
     return arch::load_streaming(reinterpret_cast<const uint4*>(from));
   } else {
-    const auto pair = [from](int i) { return static_cast<std::uint32_t>(from[i + 1]) << 16U | from[i]; };
+    const auto pair = [from](int i) {
+      return static_cast<std::uint32_t>(arch::load_global(from + i + 1)) << 16U | arch::load_global(from + i);
+    };
     return {pair(0), pair(2), pair(4), pair(6)};
   }
 }

@@ -8,26 +8,31 @@ namespace {
 
 template <DataType kDtype, int kHdimQ, int kHdimV, bool kIsDirect>
 struct Row {
+  static constexpr BackwardConfig config_of(TileSet set, bool has_features) {
+    return backward_config(set, kDtype, kHdimQ, kHdimV, kIsDirect, has_features);
+  }
   // Kernels with features need no more of anything that is asked for here than those without.
-  static constexpr BackwardConfig kConfig = backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, false);
-
-  static_assert(kConfig.is_consistent() && backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, true).is_consistent());
-  static_assert(kConfig.tile_keys() == backward_config(kDtype, kHdimQ, kHdimV, kIsDirect, true).tile_keys());
+  static BackwardConfig config_on(const DeviceTraits& traits) { return config_of(tile_set(traits), false); }
+  static constexpr bool is_consistent(TileSet set) {
+    return config_of(set, false).is_consistent() && config_of(set, true).is_consistent() &&
+           config_of(set, false).tile_keys() == config_of(set, true).tile_keys();
+  }
+  static_assert(is_consistent(TileSet::nvidia) && is_consistent(TileSet::cdna3) && is_consistent(TileSet::cdna4));
 
   static const char* unsupported_reason(const Problem& p, const DeviceTraits& traits) {
-    return portable::unsupported_reason(kConfig, p, traits);
+    return portable::unsupported_reason(config_on(traits), p, traits);
   }
   /// The smallest head dimensions, and one launch rather than several.
   static std::int32_t rank(const Problem&, const DeviceTraits&) {
     return 10000 - 4 * (kHdimQ + kHdimV) + (kIsDirect ? 1 : 0);
   }
-  static WorkspaceSpec workspace_spec(const Problem& p, const DeviceTraits&) {
-    return portable::workspace_spec(kConfig, p);
+  static WorkspaceSpec workspace_spec(const Problem& p, const DeviceTraits& traits) {
+    return portable::workspace_spec(config_on(traits), p);
   }
   static bool form_launch(KernelRole role, const DeviceTraits& traits, const KernelParams& params,
                           KernelLaunch& launch) {
     if (role != KernelRole::dq_dk_dv) {
-      WorkspaceSpec spec = portable::workspace_spec(kConfig, params.problem);
+      WorkspaceSpec spec = portable::workspace_spec(config_on(traits), params.problem);
       spec.max_splits = params.max_splits;
       return form_auxiliary(role, spec, traits, params, launch);
     }

@@ -166,7 +166,7 @@ struct ForwardKernel {
       const Operand left = to_operand<kDtype>(s.tile[t]);
 #pragma unroll
       for (int c = 0; c < kHdim / 16; ++c) {
-        multiply<kDtype>(o[c], left, load_right(shared.v + t * 16 * kPitch + c * 16 + right_offset(kPitch)));
+        multiply<kDtype>(o[c], left, load_right(shared.v + t * 16 * kPitch + c * 16 + right_offset(kPitch), kPitch));
       }
     }
   }
@@ -215,7 +215,7 @@ struct ForwardKernel {
       }
 #pragma unroll
       for (int i = 0; i < kQuads; ++i) {
-        const uint2 quad = packed_quad<kDtype>(o[column], i, 1.0F);
+        const uint2 quad = packed_quad<kDtype, 1>(o, i, column, 1.0F);
         const std::int64_t row = warp_row() + quad_row(i);
         const int first_column = column * 16 + packed_column();
         if (row >= q.logical || first_column >= p.hdim_v) continue;

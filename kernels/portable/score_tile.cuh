@@ -2,9 +2,9 @@
 /// have in common.
 #pragma once
 
+#include "arch/mma.cuh"
 #include "elements.cuh"
 #include "features.cuh"
-#include "mma.cuh"
 
 namespace fmhax::portable {
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "call_fixture.hpp"
+#include "hip_compat.hpp"
 
 using namespace fmhax;
 using namespace fmhax::test;
@@ -15,11 +16,7 @@ namespace {
 struct UseEagerGraphs {
   UseEagerGraphs() { detail::use_eager_graphs(true); }
   ~UseEagerGraphs() { detail::use_eager_graphs(kByDefault); }
-#ifdef __HIP_PLATFORM_NVIDIA__
-  static constexpr bool kByDefault = true;
-#else
-  static constexpr bool kByDefault = false;
-#endif
+  static constexpr bool kByDefault = detail::kChangesLeaveLaunchesAlone && detail::kOrdersLaunchesOfAnExecutable;
 };
 
 ExecutorOptions on_device() {

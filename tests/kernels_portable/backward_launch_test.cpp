@@ -63,36 +63,42 @@ BackwardArguments arguments_of(const KernelLaunch& launch) {
   return arguments;
 }
 
-TEST_CASE("every configuration shares its work evenly and fits a block of an H200") {
+void check_configurations(TileSet set, std::int64_t shared_memory) {
   for (const DataType dtype : {DataType::fp16, DataType::bf16}) {
     for (int hdim_q = 32; hdim_q <= 256; hdim_q += 32) {
       for (const int hdim_v : {hdim_q, hdim_q > 128 ? 128 : hdim_q}) {
         if (hdim_q == 160 || hdim_q == 224) continue;  // run in the next larger
         for (const bool is_direct : {false, true}) {
-          const BackwardConfig plain = backward_config(dtype, hdim_q, hdim_v, is_direct, false);
-          const BackwardConfig full = backward_config(dtype, hdim_q, hdim_v, is_direct, true);
+          const BackwardConfig plain = backward_config(set, dtype, hdim_q, hdim_v, is_direct, false);
+          const BackwardConfig full = backward_config(set, dtype, hdim_q, hdim_v, is_direct, true);
           CAPTURE(hdim_q);
           CAPTURE(is_direct);
           CHECK(plain.is_consistent());
           CHECK(full.is_consistent());
           CHECK(plain.tile_keys() == full.tile_keys());  // the workspace is laid out for either
-          CHECK(plain.shared_bytes() <= h200().shared_memory_per_block);
-          CHECK(full.shared_bytes() <= h200().shared_memory_per_block);
+          CHECK(plain.shared_bytes() <= shared_memory);
+          CHECK(full.shared_bytes() <= shared_memory);
         }
       }
     }
   }
 }
 
+TEST_CASE("every configuration shares its work evenly and fits a block of its GPU") {
+  check_configurations(TileSet::nvidia, h200().shared_memory_per_block);
+  check_configurations(TileSet::cdna3, 64 << 10);
+  check_configurations(TileSet::cdna4, 160 << 10);
+}
+
 TEST_CASE("a configuration whose warps can't share its tiles is found out") {
-  BackwardConfig config = backward_config(DataType::bf16, 128, 128, false, false);
+  BackwardConfig config = backward_config(TileSet::nvidia, DataType::bf16, 128, 128, false, false);
   config.dq_warps_m = 8;
   CHECK_FALSE(config.is_consistent());
 }
 
 TEST_CASE("what a kernel can't run it says") {
-  const BackwardConfig config = backward_config(DataType::bf16, 128, 128, false, false);
-  const BackwardConfig direct = backward_config(DataType::bf16, 128, 128, true, false);
+  const BackwardConfig config = backward_config(TileSet::nvidia, DataType::bf16, 128, 128, false, false);
+  const BackwardConfig direct = backward_config(TileSet::nvidia, DataType::bf16, 128, 128, true, false);
   Problem p = dense(2, 4, 2, 512, 128);
   CHECK(unsupported_reason(config, p, h200()) == nullptr);
   const auto reason = [&](const BackwardConfig& c) { return std::string(unsupported_reason(c, p, h200())); };
@@ -117,8 +123,8 @@ TEST_CASE("what a kernel can't run it says") {
 }
 
 TEST_CASE("only general kernels have a workspace, only packed sequences a tile list") {
-  const BackwardConfig config = backward_config(DataType::bf16, 128, 128, false, false);
-  const BackwardConfig direct = backward_config(DataType::bf16, 128, 128, true, false);
+  const BackwardConfig config = backward_config(TileSet::nvidia, DataType::bf16, 128, 128, false, false);
+  const BackwardConfig direct = backward_config(TileSet::nvidia, DataType::bf16, 128, 128, true, false);
   CHECK(workspace_spec(direct, dense(1, 1, 1, 64, 64)).writes_dq_directly);
   const WorkspaceSpec spec = workspace_spec(config, packed(4, 1000, 400));
   CHECK(spec.kN0 == config.tile_keys());
@@ -128,7 +134,7 @@ TEST_CASE("only general kernels have a workspace, only packed sequences a tile l
 }
 
 TEST_CASE("dq_acc is zeroed where it is added to, or where a split may leave rows out") {
-  const BackwardConfig config = backward_config(DataType::bf16, 128, 128, false, false);
+  const BackwardConfig config = backward_config(TileSet::nvidia, DataType::bf16, 128, 128, false, false);
   Problem p = dense(1, 1, 1, 512, 128);
   CHECK(workspace_spec(config, p).needs_zero_dq_acc);
   p.is_deterministic = true;
@@ -283,7 +289,8 @@ TEST_CASE("GPUs with less shared memory run every head dimension, on smaller til
   for (const int hdim : {32, 64, 96, 128, 192, 256}) {
     CAPTURE(hdim);
     const Problem p = dense(2, 4, 4, 1000, hdim);
-    CHECK(unsupported_reason(backward_config(DataType::bf16, hdim, hdim, false, false), p, a100) == nullptr);
+    CHECK(unsupported_reason(backward_config(TileSet::nvidia, DataType::bf16, hdim, hdim, false, false), p, a100) ==
+          nullptr);
     KernelLaunch launch;
     REQUIRE(form_backward(false, functions(), hdim, hdim, a100, params_of(p), launch));
     CHECK(launch.shared_bytes <= a100.shared_memory_per_block);

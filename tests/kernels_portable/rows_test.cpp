@@ -7,9 +7,9 @@
 
 #include <doctest/doctest.h>
 
+#include "arch/layouts.hpp"
 #include "auxiliary.hpp"
 #include "device_case.hpp"
-#include "dq_acc_order.hpp"
 #include "fmhax/contract/sequence.hpp"
 #include "fmhax/workspace.hpp"
 #include "launch.hpp"
@@ -111,8 +111,9 @@ double accumulated(const std::vector<float>& dq_acc, const Problem& p, std::int6
   float sum = 0.0F;
   for (std::int64_t split = 0; split < nsplits; ++split) {
     const std::int64_t begin = offset + (head * nsplits + split) * seqlen * p.hdim_q;
-    const std::int64_t at = portable::dq_acc_element(row, position, seqlen, static_cast<int>(p.hdim_q));
-    sum += dq_acc[static_cast<std::size_t>(begin + at)];
+    const portable::QuadPlace quad =
+        portable::dq_acc_quad<portable::DqOrder>(row, position / 4, seqlen, static_cast<int>(p.hdim_q));
+    sum += dq_acc[static_cast<std::size_t>(begin + quad.first + position % 4 * quad.stride)];
   }
   return static_cast<double>(sum);
 }
@@ -156,7 +157,7 @@ Conversion convert(const Case& c, const WorkspaceSpec& spec, Random& random, boo
         if (row >= range.logical) continue;
         for (int position = 0; position < static_cast<int>(p.hdim_q); ++position) {
           const double sum = accumulated(dq_acc, p, offset, splits, range.physical, head, row, position);
-          to[portable::dq_column(position, static_cast<int>(p.hdim_q))] =
+          to[portable::DqOrder::column(position, static_cast<int>(p.hdim_q))] =
               verification::round_to(p.dtype, static_cast<double>(scale * static_cast<float>(sum)));
         }
       }

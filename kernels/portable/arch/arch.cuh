@@ -5,6 +5,8 @@
 
 #if defined(__CUDACC__)
 #include "arch/nvidia.cuh"
+#elif defined(__HIP__)
+#include "arch/amd.cuh"
 #else
 #error "kernels/portable has no trait for this compiler's GPUs"
 #endif

@@ -87,11 +87,13 @@ __device__ inline Operand load_left(const std::uint16_t* at) { return detail::lo
 
 __device__ inline int left_transposed_offset(int pitch, int lane = lane_id()) { return by_halves(pitch, lane); }
 /// The tile's rows are the depth, its columns the product's rows.
-__device__ inline Operand load_left_transposed(const std::uint16_t* at) { return detail::load_matrices_transposed(at); }
+__device__ inline Operand load_left_transposed(const std::uint16_t* at, int) {
+  return detail::load_matrices_transposed(at);
+}
 
 __device__ inline int right_offset(int pitch, int lane = lane_id()) { return by_rows(pitch, lane); }
 /// The tile's rows are the depth, its columns the product's columns.
-__device__ inline Operand load_right(const std::uint16_t* at) { return detail::load_matrices_transposed(at); }
+__device__ inline Operand load_right(const std::uint16_t* at, int) { return detail::load_matrices_transposed(at); }
 
 __device__ inline int right_transposed_offset(int pitch, int lane = lane_id()) { return by_halves(pitch, lane); }
 /// The tile's rows are the product's columns, its columns the depth.
@@ -104,6 +106,32 @@ __device__ inline void multiply(Accumulator& sum, const Operand& left, const Ope
   detail::mma_16x8<kType>(sum.value + 4, left, right.word[2], right.word[3]);
 }
 
+/// Sums that a loop carries begin with this.
+__device__ inline Accumulator zero_sums() { return {}; }
+
+/// What products along rows of memory take of the depth at a time: here a plain operand.
+inline constexpr int kDeepTiles = 1;
+using DeepOperand = Operand;
+__device__ inline int left_deep_offset(int pitch, int lane) { return left_offset(pitch, lane); }
+__device__ inline int right_deep_offset(int pitch, int lane) { return right_transposed_offset(pitch, lane); }
+__device__ inline DeepOperand load_left_deep(const std::uint16_t* at) { return load_left(at); }
+/// The tile's rows are the product's columns.
+__device__ inline DeepOperand load_right_deep(const std::uint16_t* at) { return load_right_transposed(at); }
+
+/// Right operands whose tiles' rows are the depth: tiles that have to be read together. Here each alone.
+template <int kTiles>
+inline constexpr int kColumnGroup = 1;
+
+template <int kGroup>
+__device__ inline int right_group_offset(int pitch, int lane) {
+  return right_offset(pitch, lane);
+}
+template <int kGroup>
+__device__ inline void load_right_group(const std::uint16_t* at, int pitch, Operand (&to)[kGroup]) {
+  static_assert(kGroup == 1);
+  to[0] = load_right(at, pitch);
+}
+
 /// A product's result, rounded, as the left operand of the next product.
 template <DataType kType>
 __device__ inline Operand to_operand(const Accumulator& a) {
@@ -113,6 +141,7 @@ __device__ inline Operand to_operand(const Accumulator& a) {
 
 /// Writes an operand from to_operand() to a 16 x 16 tile of shared memory, row by row; wants the tile's address plus
 /// store_offset.
+inline constexpr bool kStoresTransposed = false;
 __device__ inline int store_offset(int pitch, int lane = lane_id()) { return lane / 4 * pitch + lane % 4 * 2; }
 __device__ inline void store_operand(std::uint16_t* at, int pitch, const Operand& o) {
   *reinterpret_cast<std::uint32_t*>(at) = o.word[0];
@@ -121,40 +150,56 @@ __device__ inline void store_operand(std::uint16_t* at, int pitch, const Operand
   *reinterpret_cast<std::uint32_t*>(at + 8 * pitch + 8) = o.word[3];
 }
 
-/// The sums of a lane by rows: quad i lies in row quad_row(i). Its elements are those of columns {0, 1, 8, 9} +
-/// 2 * (lane % 4). quad_place(): where it lies among 8 rows of 16 in dq_acc_order.hpp.
+/// The sums of a lane by rows: quad n of row quad_row(i) are those of tile n in columns {0, 1, 8, 9} + 2 * (lane % 4).
 inline constexpr int kQuads = 2;
 __device__ inline int quad_row(int i, int lane = lane_id()) { return lane / 4 + 8 * i; }
-__device__ inline int quad_place(int lane = lane_id()) { return lane * 4; }
-__device__ inline float4 row_quad(const Accumulator& a, int i) {
-  const float* v = a.value + 2 * i;
+template <int kGroup>
+__device__ constexpr int quad_column(int n) {
+  return n * 16;
+}
+template <int kGroup, int kTiles>
+__device__ inline float4 row_quad(const Accumulator (&row)[kTiles], int i, int n) {
+  const float* v = row[n].value + 2 * i;
   return make_float4(v[0], v[1], v[4], v[5]);
 }
 
-/// The same rows scaled, rounded and traded with the neighbouring lane: four consecutive columns from
-/// packed_column() on. All lanes of a warp call it together.
-__device__ inline int packed_column(int lane = lane_id()) { return lane % 2 * 8 + lane % 4 / 2 * 4; }
-template <DataType kType>
-__device__ inline uint2 packed_quad(const Accumulator& a, int i, float scale, int lane = lane_id()) {
-  const float* v = a.value + 2 * i;
-  const std::uint32_t low = narrow<kType>(v[0] * scale, v[1] * scale);
-  const std::uint32_t high = narrow<kType>(v[4] * scale, v[5] * scale);
+/// The same quad scaled, rounded and traded with the neighbouring lane: four consecutive columns from
+/// quad_column(n) + packed_column() on. All lanes of a warp call it together.
+template <int kGroup = 1>
+__device__ inline int packed_column(int lane = lane_id()) {
+  return lane % 2 * 8 + lane % 4 / 2 * 4;
+}
+template <DataType kType, int kGroup, int kTiles>
+__device__ inline uint2 packed_quad(const Accumulator (&row)[kTiles], int i, int n, float scale, int lane = lane_id()) {
+  const float4 v = row_quad<kGroup>(row, i, n);
+  const std::uint32_t low = narrow<kType>(v.x * scale, v.y * scale);
+  const std::uint32_t high = narrow<kType>(v.z * scale, v.w * scale);
   const bool is_odd = (lane & 1) != 0;
   const std::uint32_t got = __shfl_xor_sync(0xffffffffU, is_odd ? low : high, 1);
   return is_odd ? make_uint2(got, high) : make_uint2(low, got);
 }
 
-/// 16 (4) bytes from global to shared memory, behind the thread's back; zeros when not valid.
-__device__ inline void copy16_async(void* shared, const void* global, bool is_valid) {
+/// Where row quad_row(0) of quad_column 0 lies in a group of dq_acc_order.hpp with `height` rows and tiles of `width`
+/// columns.
+__device__ inline int quad_place(int, int width, int lane) { return lane * (width / 4); }
+/// Whether the lane's quad, or half of it, lies within `width` columns.
+__device__ inline bool has_quad(int, int) { return true; }
+
+/// A copy of 16 (4) bytes from global to shared memory in two halves, of which the first does it all, behind the
+/// thread's back; zeros when not valid.
+__device__ inline void begin_copy16(void* shared, const void* global, bool is_valid, uint4&) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(detail::shared_address(shared)), "l"(global),
                "r"(is_valid ? 16 : 0)
                : "memory");
 }
-__device__ inline void copy4_async(void* shared, const void* global, bool is_valid) {
+__device__ inline void begin_store16(void* shared, const uint4& value, uint4&) { *static_cast<uint4*>(shared) = value; }
+__device__ inline void end_copy16(void*, const uint4&) {}
+__device__ inline void begin_copy4(void* shared, const void* global, bool is_valid, float&) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(detail::shared_address(shared)), "l"(global),
                "r"(is_valid ? 4 : 0)
                : "memory");
 }
+__device__ inline void end_copy4(void*, float) {}
 /// A barrier among the `warps` neighbouring warps of group `group` alone; at most 15 groups.
 __device__ inline void sync_warps(int group, int warps) {
   asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(warps * kLanes) : "memory");

@@ -2,6 +2,7 @@
 /// them. Another architecture offers the same names.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include <cuda_bf16.h>
@@ -32,9 +33,20 @@ __device__ __forceinline__ T shuffle_up(T value, int delta) {
 /// Bit i: whether lane i's predicate holds.
 __device__ __forceinline__ std::uint64_t ballot(bool predicate) { return __ballot_sync(0xffffffffU, predicate); }
 
+/// A value of 2 to 16 bytes in device memory, aligned to its size.
+template <typename T>
+__device__ __forceinline__ T load_global(const T* from) {
+  return *from;
+}
+template <typename T>
+__device__ __forceinline__ void store_global(T* to, const T& value) {
+  *to = value;
+}
+
 /// Memory that is read once, or written and not read soon: loads and stores that leave the caches to others.
 __device__ __forceinline__ uint4 load_streaming(const uint4* from) { return __ldcs(from); }
 __device__ __forceinline__ float4 load_streaming(const float4* from) { return __ldcs(from); }
+__device__ __forceinline__ float load_streaming(const float* from) { return __ldcs(from); }
 __device__ __forceinline__ void store_streaming(uint4* to, uint4 value) { __stcs(to, value); }
 __device__ __forceinline__ void store_streaming(uint2* to, uint2 value) { __stcs(to, value); }
 
@@ -84,6 +96,12 @@ __device__ __forceinline__ void atomic_add(float2* target, const float2& value) 
   atomicAdd(&target->x, value.x);
   atomicAdd(&target->y, value.y);
 #endif
+}
+
+/// The kernel's parameter that lies `kOffset` bytes from its first; constant memory is an operand of most instructions.
+template <std::size_t kOffset, typename T>
+__device__ __forceinline__ const T& read_again(const T& parameter) {
+  return parameter;
 }
 
 /// Memory that the host reads while the kernel runs: stores before the fence are seen before those after it.

@@ -1,5 +1,9 @@
 /// @file The matrix instructions and the few others that differ between architectures: operands, sums, their layouts,
-/// asynchronous copies. The one place that chooses among them.
+/// copies in two halves. The one place that chooses among them.
 #pragma once
 
+#if defined(__CUDACC__)
 #include "arch/mma_nvidia.cuh"
+#else
+#include "arch/mma_amd.cuh"
+#endif
