@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "device_check/device_check.h"
 #include "fmhax/fmhax.hpp"
 
 namespace {
@@ -186,6 +187,7 @@ void print_calls(const char* path, TinyCall& tiny, const Stream& stream) {
 
 // The one argument is how many rounds are timed, for use under an instrument that takes its time.
 int main(int argc, char** argv) {
+  if (!require_device("host_call_cost")) return kNoDeviceStatus;
   try {
     if (argc > 1) rounds = std::max(std::atoi(argv[1]), 1);
     const Stream stream;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "auxiliary.hpp"
+#include "device_check/device_check.h"
 #include "fmhax/error.hpp"
 #include "fmhax/tensor.hpp"
 #include "fmhax/workspace.hpp"
@@ -196,11 +197,7 @@ std::vector<std::int32_t> skewed(std::int64_t count, std::int32_t longest) {
 }  // namespace
 
 int main() {
-  int devices = 0;
-  if (hipGetDeviceCount(&devices) != hipSuccess || devices == 0) {
-    std::fprintf(stderr, "kernel_times: there is no device\n");
-    return 2;
-  }
+  if (!require_device("kernel_times")) return kNoDeviceStatus;
   hipDeviceProp_t properties{};
   check(hipGetDeviceProperties(&properties, 0), "hipGetDeviceProperties");
   DeviceTraits traits;

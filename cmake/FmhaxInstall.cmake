@@ -37,6 +37,12 @@ if(TARGET fmhax_platform_nvidia)
           COMPONENT fmhax FILES_MATCHING PATTERN "*.h")
 endif()
 
+if(TARGET fmhax_platform_amd)
+  # ROCm's own headers and runtime, which fmhaxConfig.cmake finds.
+  set_target_properties(fmhax_platform_amd PROPERTIES EXPORT_NAME platform_amd)
+  install(TARGETS fmhax_platform_amd EXPORT fmhaxTargets)
+endif()
+
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/fmhaxConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/fmhaxConfig.cmake INSTALL_DESTINATION ${fmhax_package_dir})
 # Before 1.0 a minor version may change the interface.

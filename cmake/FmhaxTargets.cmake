@@ -18,11 +18,22 @@ target_compile_options(fmhax_build_flags INTERFACE "$<${host_only}:-Wall;-Wextra
 target_compile_options(fmhax_build_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wconversion,-Wshadow>"
   "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${FMHAX_WERROR}>>:-Werror=all-warnings>")
+# clang counts signs among -Wconversion's concerns, g++ does not; loops of unknown length may stay rolled. Debuggers are
+# for the host's code.
+target_compile_options(fmhax_build_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:HIP>:-Wno-sign-conversion;-Wno-pass-failed;SHELL:-Xarch_device -g0>")
 if(FMHAX_SANITIZE)
   target_compile_options(fmhax_build_flags INTERFACE
     "$<${host_only}:-fsanitize=${FMHAX_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
   target_link_options(fmhax_build_flags INTERFACE -fsanitize=${FMHAX_SANITIZE})
 endif()
+
+# fmhax_device_sources(SOURCES...): files with kernels, in the language of the platform's GPUs: CUDA, as their names say, or HIP.
+function(fmhax_device_sources)
+  if(FMHAX_PLATFORM STREQUAL "amd")
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE HIP)
+  endif()
+endfunction()
 
 # fmhax_add_library(name SOURCES...): a static library of the project, exported as fmhax::<name without prefix>.
 function(fmhax_add_library name)
@@ -46,4 +57,17 @@ function(fmhax_add_test name)
   target_link_libraries(${name} PRIVATE fmhax_test_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
+
+# fmhax_add_device_test(name SOURCES...): the same for tests that need a device, whatever the platform. Without one they
+# count as skipped; platform/host always has one.
+function(fmhax_add_device_test name)
+  if(FMHAX_PLATFORM STREQUAL "host")
+    fmhax_add_test(${name} ${ARGN})
+    return()
+  endif()
+  fmhax_add_program(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE fmhax_device_test_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 2)
 endfunction()

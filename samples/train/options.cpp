@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "device_check/device_check.h"
+
 namespace fmhax::train {
 namespace {
 
@@ -116,6 +118,7 @@ Options parse_options(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error));
   }
+  if (!require_device("train")) std::exit(kNoDeviceStatus);
   if (dtype->count() == 0) config.model.attention_dtype = default_attention_dtype();
   // On the CPU alone a run in bf16 ends up 3.2 % away from one in fp32 (the default model, 600 steps).
   if (tolerance->count() == 0 && config.model.attention_dtype == DataType::bf16) options.tolerance = 0.04;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "check.h"
+#include "device_check/device_check.h"
 #include "tests.h"
 
 int main(void) {
@@ -18,6 +19,7 @@ int main(void) {
       {"callbacks", test_callbacks},
       {"structs of other versions", test_old_and_new_structs},
   };
+  if (!require_device("skipped")) return kNoDeviceStatus;
   for (size_t i = 0; i < sizeof kTests / sizeof kTests[0]; ++i) {
     const int before = failed_checks;
     kTests[i].run();

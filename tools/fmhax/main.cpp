@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "commands.hpp"
+#include "device_check/device_check.h"
 #include "fmhax/error.hpp"
 #include "fmhax/version.hpp"
 #include "problem_flags.hpp"
@@ -27,7 +28,8 @@ int run(int argc, char** argv) {
                        fmt::format("fmhax {}.{}.{}", FMHAX_VERSION_MAJOR, FMHAX_VERSION_MINOR, FMHAX_VERSION_PATCH));
   app.require_subcommand(1);
   app.footer(
-      "Exit status: 0 in order, 1 a gradient is wrong, 2 the request can't be carried out as given, 3 anything else.\n"
+      "Exit status: 0 in order, 1 a gradient is wrong, 2 the request can't be carried out as given or there is no "
+      "device, 3 anything else.\n"
       "`fmhax COMMAND --help` explains a command's flags.");
   std::vector<fmhax::tool::Command> commands{fmhax::tool::add_plan(app), fmhax::tool::add_verify(app),
                                              fmhax::tool::add_bench(app)};
@@ -39,7 +41,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kUsageStatus;
   }
   for (const fmhax::tool::Command& command : commands) {
-    if (command.app->parsed()) return command.run();
+    if (command.app->parsed()) return require_device("fmhax") ? command.run() : kNoDeviceStatus;
   }
   return kUsageStatus;
 }

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
+#include "elements.cuh"
 #include "fmhax/contract/sequence.hpp"
 #include "fmhax/contract/workspace.hpp"
 #include "fmhax/registry.hpp"
@@ -21,9 +19,9 @@ constexpr std::uint32_t kThreads = 64;
 __device__ float load(const TensorRef& tensor, DataType dtype, std::int64_t at) {
   switch (dtype) {
     case DataType::fp16:
-      return __half2float(static_cast<const __half*>(tensor.data)[at]);
+      return portable::widen<DataType::fp16>(static_cast<const std::uint16_t*>(tensor.data)[at]).x;
     case DataType::bf16:
-      return __bfloat162float(static_cast<const __nv_bfloat16*>(tensor.data)[at]);
+      return portable::widen<DataType::bf16>(static_cast<const std::uint16_t*>(tensor.data)[at]).x;
     case DataType::fp32:
     case DataType::uint8:
       break;
@@ -34,10 +32,12 @@ __device__ float load(const TensorRef& tensor, DataType dtype, std::int64_t at) 
 __device__ void store(const TensorRef& tensor, DataType dtype, std::int64_t at, float value) {
   switch (dtype) {
     case DataType::fp16:
-      static_cast<__half*>(tensor.data)[at] = __float2half_rn(value);
+      static_cast<std::uint16_t*>(tensor.data)[at] =
+          static_cast<std::uint16_t>(portable::narrow<DataType::fp16>(value, 0.0F));
       return;
     case DataType::bf16:
-      static_cast<__nv_bfloat16*>(tensor.data)[at] = __float2bfloat16_rn(value);
+      static_cast<std::uint16_t*>(tensor.data)[at] =
+          static_cast<std::uint16_t>(portable::narrow<DataType::bf16>(value, 0.0F));
       return;
     case DataType::fp32:
     case DataType::uint8:
