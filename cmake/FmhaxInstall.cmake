@@ -40,7 +40,7 @@ endif()
 if(TARGET fmhax_platform_amd)
   # ROCm's own headers and runtime, which fmhaxConfig.cmake finds.
   set_target_properties(fmhax_platform_amd PROPERTIES EXPORT_NAME platform_amd)
-  install(TARGETS fmhax_platform_amd EXPORT fmhaxTargets)
+  install(TARGETS fmhax_platform_amd EXPORT fmhaxTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT fmhax)
 endif()
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/fmhaxConfig.cmake.in

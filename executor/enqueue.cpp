@@ -16,7 +16,7 @@ void hand_back_block(void* block) { StagingPool::hand_back(static_cast<StagingBl
 /// Keeps the staging for as long as something reads it.
 void release_after_call(const ExecutorState& state, StagingBlock* block, hipStream_t stream) {
   if (state.options.keepalive == Keepalive::host_function) {
-    if (launch_host_function(stream, hand_back_block, block) == hipSuccess) return;
+    if (hipLaunchHostFunc(stream, hand_back_block, block) == hipSuccess) return;
     (void)hipGetLastError();
   }
   state.pool.release_after_stream(block, stream);

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
-#include <new>
 
 #define FMHAX_HIP_AT_LEAST(major, minor) \
   (HIP_VERSION_MAJOR > (major) || (HIP_VERSION_MAJOR == (major) && HIP_VERSION_MINOR >= (minor)))
@@ -60,28 +58,6 @@ inline hipError_t stream_device(hipStream_t stream, int current, int* device) {
   (void)stream;
   *device = current;
   return hipSuccess;
-#endif
-}
-
-/// hipLaunchHostFunc, which HIP 5.2 declares but does not export; a stream callback does the same there. Not while
-/// capturing: graphs get explicit host nodes.
-inline hipError_t launch_host_function(hipStream_t stream, hipHostFn_t function, void* user_data) {
-#if FMHAX_HIP_AT_LEAST(5, 3)
-  return hipLaunchHostFunc(stream, function, user_data);
-#else
-  struct Call {
-    hipHostFn_t function;
-    void* user_data;
-  };
-  auto* call = new (std::nothrow) Call{function, user_data};
-  if (call == nullptr) return hipErrorOutOfMemory;
-  const auto run = [](hipStream_t, hipError_t, void* argument) {
-    const std::unique_ptr<Call> owned(static_cast<Call*>(argument));
-    owned->function(owned->user_data);
-  };
-  const hipError_t error = hipStreamAddCallback(stream, run, call, 0);
-  if (error != hipSuccess) delete call;
-  return error;
 #endif
 }
 

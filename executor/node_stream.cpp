@@ -1,5 +1,4 @@
 #include "hip_calls.hpp"
-#include "hip_compat.hpp"
 #include "node_walk.hpp"
 #include "side_lane.hpp"
 
@@ -21,9 +20,7 @@ struct Enqueue {
   void operator()(const CopyNode& node) const {
     FMHAX_HIP(hipMemcpyAsync, node.destination, node.source, node.bytes, node.kind, stream);
   }
-  void operator()(const HostNode& node) const {
-    check_hip(launch_host_function(stream, node.function, node.user_data), "hipLaunchHostFunc");
-  }
+  void operator()(const HostNode& node) const { FMHAX_HIP(hipLaunchHostFunc, stream, node.function, node.user_data); }
   void operator()(const KernelNode& node) const { launch_kernel(*node.launch, stream); }
 };
 
