@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a task needs, and does nothing when they are there.
-# Usage: scripts/install_deps.sh [demo|test|lint|rocm]...   (default: demo)
+# Usage: scripts/install_deps.sh [demo|test|lint|amd]...   (default: demo)
 set -euo pipefail
 
 demo=(g++ cmake ninja-build libeigen3-dev libcli11-dev libfmt-dev nlohmann-json3-dev)
 test=("${demo[@]}" doctest-dev)
 lint=("${test[@]}" clang-format clang-tidy)
-rocm=(g++ cmake ninja-build libfmt-dev libamdhip64-dev)
+amd=("${test[@]}" hipcc libamdhip64-dev rocm-device-libs python3)
 
 wanted=()
 for group in "${@:-demo}"; do
@@ -14,9 +14,9 @@ for group in "${@:-demo}"; do
     demo) wanted+=("${demo[@]}") ;;
     test) wanted+=("${test[@]}") ;;
     lint) wanted+=("${lint[@]}") ;;
-    rocm) wanted+=("${rocm[@]}") ;;
+    amd) wanted+=("${amd[@]}") ;;
     *)
-      echo "install_deps.sh: unknown group '$group': demo, test, lint or rocm" >&2
+      echo "install_deps.sh: unknown group '$group': demo, test, lint or amd" >&2
       exit 64
       ;;
   esac
