@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Builds the preset amd for gfx90a, gfx942 and gfx950 where there is no ROCm: in a folder with Debian forky, whose HIP 6.4
+# and clang 21 know all three, and runs the tests there. Needs root, debootstrap and a few GB.
+# Usage: scripts/amd_build_forky.sh [FOLDER]   (default: build/forky; used again when it is there)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/common.sh
+
+root=$(realpath -m "${1:-build/forky}")
+[[ $(id -u) -eq 0 ]] || { echo "amd_build_forky.sh: chroot needs root" >&2; exit 1; }
+command -v debootstrap >/dev/null || { echo "amd_build_forky.sh: needs debootstrap (apt-get install debootstrap)" >&2; exit 1; }
+mkdir -p "$root"
+
+# An older debootstrap has no script for forky; it is the one for sid.
+if [[ ! -x $root/usr/bin/apt-get ]]; then
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' | head -n 1)
+  echo "== debootstrap from $mirror (log: build/forky-debootstrap.log)"
+  quietly build/forky-debootstrap.log debootstrap --variant=minbase forky "$root" "$mirror" \
+    /usr/share/debootstrap/scripts/sid
+fi
+
+mounts=()
+unmount_all() {
+  local at
+  for ((at = ${#mounts[@]} - 1; at >= 0; --at)); do umount "${mounts[at]}"; done
+}
+trap unmount_all EXIT
+mount_at() {
+  local place=$root/$1
+  shift
+  mkdir -p "$place"
+  mountpoint --quiet "$place" && return
+  mount "$@" "$place"
+  mounts+=("$place")
+}
+mount_at proc -t proc proc
+mount_at dev --bind /dev
+mount_at fmhax --bind "$PWD"
+
+inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"; }
+packages=(hipcc libamdhip64-dev cmake ninja-build g++ python3 libfmt-dev libcli11-dev nlohmann-json3-dev
+  doctest-dev libeigen3-dev)
+if ! inside dpkg-query --show "${packages[@]}" >/dev/null 2>&1; then
+  echo "== packages (log: build/forky-packages.log)"
+  # A mirror that keeps a state of Debian serves lists that have run out.
+  quietly build/forky-update.log inside apt-get -o Acquire::Check-Valid-Until=false update
+  quietly build/forky-packages.log inside apt-get install --yes --no-install-recommends "${packages[@]}"
+fi
+
+echo "== build (log: build/amd-forky-build.log)"
+in_tree() { inside env CMAKE_BUILD_PARALLEL_LEVEL="$CMAKE_BUILD_PARALLEL_LEVEL" sh -c 'cd /fmhax && "$@"' sh "$@"; }
+quietly build/amd-forky-configure.log in_tree cmake --preset amd -B build/amd-forky -DFMHAX_BUILD_TESTS=ON
+grep 'Kernels for' build/amd-forky-configure.log
+quietly build/amd-forky-build.log in_tree cmake --build build/amd-forky
+in_tree ctest --test-dir build/amd-forky --output-on-failure --no-tests=error
+in_tree python3 scripts/amd_isa_report.py build/amd-forky --check
