@@ -11,8 +11,8 @@ import math
 import sys
 from pathlib import Path
 
-COLUMNS = ("row", "flash ms", "TF", "captured", "cuDNN ms", "TF", "fmhax ms", "TF", "graph ms", "TF", "/flash", "/capt",
-           "/cuDNN", "host: flash", "capt", "fmhax", "graph", "err: flash", "cuDNN", "fmhax", "kernel")
+COLUMNS = ("row", "flash ms", "TF", "captured", "vendor ms", "TF", "fmhax ms", "TF", "graph ms", "TF", "/flash", "/capt",
+           "/vendor", "host: flash", "capt", "fmhax", "graph", "err: flash", "vendor", "fmhax", "kernel")
 
 
 def get(row: dict, name: str, field: str):
@@ -39,12 +39,12 @@ def cells(row: dict) -> list[str]:
     out = [row["name"]]
     out += [number(get(row, "flash", "ms"), ".3f"), number(get(row, "flash", "tflops"), ".0f"),
             number(get(row, "captured", "ms"), ".3f")]
-    for name in ("cudnn", "fmhax", "graph"):
+    for name in ("vendor", "fmhax", "graph"):
         out += [number(get(row, name, "ms"), ".3f"), number(get(row, name, "tflops"), ".0f")]
     out += [number(ratio(row, "flash", "fmhax"), ".2f"), number(ratio(row, "captured"), ".2f"),
-            number(ratio(row, "cudnn", "fmhax"), ".2f")]
+            number(ratio(row, "vendor", "fmhax"), ".2f")]
     out += [number(get(row, name, "host_us"), ".1f") for name in ("flash", "captured", "fmhax", "graph")]
-    out += [number(get(row, name, "error"), ".1e") for name in ("flash", "cudnn")]
+    out += [number(get(row, name, "error"), ".1e") for name in ("flash", "vendor")]
     errors = [get(row, name, "error") for name in ("fmhax", "graph")]
     known = [e for e in errors if e is not None]
     out += [number(max(known) if known else None, ".1e"), row.get("kernel") or "-"]
@@ -79,7 +79,7 @@ def summary(document: dict) -> list[str]:
     of = {suite: [r for r in rows if r["suite"] == suite] for suite in ("dense", "shapes", "varlen", "short", "prepare")}
     lines = []
     for suite in ("dense", "shapes"):
-        for other in ("flash", "cudnn"):
+        for other in ("flash", "vendor"):
             ratios = [x for x in (ratio(r, other, "fmhax") for r in of[suite]) if x]
             if ratios:
                 lines.append(f"{suite}: time over {other}: geometric mean {geometric_mean(ratios):.3f}, "
@@ -110,8 +110,8 @@ def notes(document: dict) -> list[str]:
 
 def heading(document: dict) -> str:
     e = document["environment"]
-    return (f"{e['card']} ({e['multiprocessors']} SM), driver {e['driver']}, CUDA {e['cuda']}, PyTorch {e['torch']}, "
-            f"cuDNN {e['cudnn']}, {e['date']}; medians of {document['samples']}, {document['seconds']:.0f} s: {e['command']}")
+    return (f"{e['card']} ({e['multiprocessors']} SM), driver {e['driver']}, {e['runtime']}, PyTorch {e['torch']}, "
+            f"vendor: {e['vendor']}, {e['date']}; medians of {document['samples']}, {document['seconds']:.0f} s: {e['command']}")
 
 
 def text(document: dict) -> str:
@@ -137,8 +137,8 @@ def markdown_table(columns, lines: list[list[str]]) -> list[str]:
 def markdown(document: dict, images: list[str], logs: list[tuple[str, str]]) -> str:
     e = document["environment"]
     lines = ["# Benchmarks", "",
-             f"Measured on one {e['card']} ({e['multiprocessors']} SM), driver {e['driver']}, CUDA {e['cuda']}, PyTorch "
-             f"{e['torch']}, cuDNN {e['cudnn']}, on {e['date']}, with", "", "```sh", f"python3 {e['command']}", "```", "",
+             f"Measured on one {e['card']} ({e['multiprocessors']} SM), driver {e['driver']}, {e['runtime']}, PyTorch "
+             f"{e['torch']}, vendor: {e['vendor']}, on {e['date']}, with", "", "```sh", f"python3 {e['command']}", "```", "",
              f"Backward alone, {document['rows'][0]['dtype'] if document['rows'] else 'bf16'}; medians of {document['samples']} between device events, the "
              "sides taking turns on the same tensors, inputs rotated. FLOPs are 2.5 times the forward's 4 · batch · nhead · "
              "seqlen² · hdim, half that with a causal mask, the visible pairs for windows. Ratios are fmhax's time over "
@@ -184,7 +184,7 @@ def write_plots(document: dict, folder: Path) -> list[Path]:
         figure, axes = plt.subplots(1, len(kinds), figsize=(4 * len(kinds), 3.2), squeeze=False)
         for axis, (hdim, window) in zip(axes[0], kinds):
             rows = [row for row in dense if (row["hdim"], tuple(row["window"])) == (hdim, window)]
-            for name, label in (("flash", "PyTorch flash"), ("cudnn", "PyTorch cuDNN"), ("fmhax", "fmhax")):
+            for name, label in (("flash", "PyTorch flash"), ("vendor", document["environment"]["vendor"]), ("fmhax", "fmhax")):
                 points = [(row["longest"], get(row, name, "tflops")) for row in rows if get(row, name, "tflops")]
                 if points:
                     axis.plot(*zip(*points), marker="o", label=label)

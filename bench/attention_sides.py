@@ -119,7 +119,29 @@ def cudnn(row: Row, sets: list[Inputs]) -> Contender:
         arguments, named = calls[i]
         return aten._scaled_dot_product_cudnn_attention_backward(*arguments, **named)
 
-    return Contender("cudnn", run, lambda gradients: tuple(g.transpose(1, 2).flatten(0, 1) for g in gradients))
+    return Contender("vendor", run, lambda gradients: tuple(g.transpose(1, 2).flatten(0, 1) for g in gradients))
+
+
+def aiter(row: Row, sets: list[Inputs]) -> Contender:
+    """AMD's library through its autograd functions: host times have PyTorch's bookkeeping in them."""
+    try:
+        from aiter import flash_attn_func, flash_attn_varlen_func
+    except ImportError as error:
+        raise RuntimeError(str(error)) from error
+    calls = []
+    for s in sets:
+        q, k, v = (t.detach().requires_grad_() for t in s.flash_views(s.q, s.k, s.v))
+        named = {"softmax_scale": s.scale, "causal": row.is_causal(), "window_size": row.window if s.window else (-1, -1),
+                 "deterministic": row.is_deterministic}
+        lengths = (s.seqstart, s.seqstart, row.longest(), row.longest()) if row.lengths else ()
+        o = (flash_attn_varlen_func if row.lengths else flash_attn_func)(q, k, v, *lengths, **named)
+        calls.append((o[0] if isinstance(o, tuple) else o, (q, k, v), *s.flash_views(s.dout)))
+
+    def run(i: int):
+        o, inputs, dout = calls[i]
+        return torch.autograd.grad(o, inputs, dout, retain_graph=True)
+
+    return Contender("vendor", run, lambda gradients: tuple(g.flatten(0, -3) for g in gradients))
 
 
 def captured(name: str, eager: Contender, count: int) -> Contender:
@@ -255,8 +277,10 @@ def contenders_of(row: Row, sets: list[Inputs], library: fmhax_c.Library, kernel
     if row.lengths:
         if not made[0].note:
             attempt("captured", lambda: captured("captured", made[0], len(sets)))
-    elif not sets[0].window:
-        attempt("cudnn", lambda: cudnn(row, sets))
+    if torch.version.hip:
+        attempt("vendor", lambda: aiter(row, sets))
+    elif not row.lengths and not sets[0].window:
+        attempt("vendor", lambda: cudnn(row, sets))
     try:
         plan = fmhax_plan(library, row, sets, kernel)
     except fmhax_c.FmhaxError as error:

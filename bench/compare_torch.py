@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Attention backward on an NVIDIA GPU: fmhax beside PyTorch's flash, cuDNN and variable-length backward.
+"""Attention backward on a GPU: fmhax beside PyTorch's flash and variable-length backward and the vendor's, cuDNN through
+PyTorch or AMD's aiter.
 
 One process, one run, the same tensors; only backward passes are timed: the aten operators on one side, the C interface
 of fmhax (bin/libfmhax_c.so, -DFMHAX_BUILD_BENCH=ON) on the other, taking turns. Times are medians between device
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -156,7 +158,7 @@ def measure(row: Row, library, arguments: argparse.Namespace) -> dict:
     errors = errors_of(row, contenders, sets[0], arguments.quick)
     for name, error in errors.items():
         result["contenders"][name]["error"] = error
-    ours = [errors[name] for name in errors if name not in ("flash", "cudnn", "captured")]
+    ours = [errors[name] for name in errors if name not in ("flash", "vendor", "captured")]
     result["is_right"] = all(error <= TOLERANCES[row.dtype] for error in ours)
     return result
 
@@ -164,12 +166,23 @@ def measure(row: Row, library, arguments: argparse.Namespace) -> dict:
 def environment() -> dict:
     import torch
 
-    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True,
-                            text=True, check=False).stdout.strip().splitlines()
+    if torch.version.hip:
+        module = Path("/sys/module/amdgpu/version")  # not there where the driver is the kernel's own
+        driver = module.read_text() if module.exists() else platform.release()
+        runtime = f"ROCm {torch.version.hip}"
+        try:
+            vendor = f"aiter {version('aiter')}"
+        except PackageNotFoundError:
+            vendor = "no aiter"
+    else:
+        driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True,
+                                text=True, check=False).stdout
+        runtime = f"CUDA {torch.version.cuda}"
+        vendor = f"cuDNN {torch.backends.cudnn.version()}"
     properties = torch.cuda.get_device_properties(0)
     return {"date": datetime.date.today().isoformat(), "card": properties.name,
-            "multiprocessors": properties.multi_processor_count, "driver": driver[0] if driver else "unknown",
-            "torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(),
+            "multiprocessors": properties.multi_processor_count, "driver": (driver.split() or ["unknown"])[0],
+            "torch": torch.__version__, "runtime": runtime, "vendor": vendor,
             "python": platform.python_version(), "command": " ".join(["bench/compare_torch.py", *sys.argv[1:]])}
 
 
