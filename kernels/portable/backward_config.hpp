@@ -86,7 +86,7 @@ FMHAX_HOST_DEVICE constexpr void set_cdna_tiles(BackwardConfig& config, TileSet 
   config.holds_keys = true;
   config.dq_unroll = 2;
   if (set == TileSet::cdna4) {
-    config.kM = 32;
+    config.kM = widest > 128 && config.has_features ? 16 : 32;  // features need registers of their own
     config.key_tiles = widest <= 192 ? 2 : 1;
   } else {
     config.kM = widest <= 96 ? 32 : 16;

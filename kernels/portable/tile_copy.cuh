@@ -27,7 +27,7 @@ struct TileCopy {
 
   /// Whether the thread has a chunk `i`.
   __device__ static bool has_chunk(int thread, int i) {
-    return kRows % kRowStep == 0 || row(thread) + i * kRowStep < kRows;
+    return (i + 1) * kRowStep <= kRows || row(thread) + i * kRowStep < kRows;
   }
 
   /// A thread's first chunk of a tensor whose tile begins at `tile`.
