@@ -27,19 +27,26 @@ struct VerifyFlags {
   std::uint64_t random = 0;
   std::uint64_t seed = 7;
   std::uint64_t first = 0;
+  double work = RandomRun{}.work;
   int jobs = 0;
   int repeats = 1;
   bool prints_json = false;
   CLI::Option* random_option = nullptr;
   CLI::Option* first_option = nullptr;
+  CLI::Option* work_option = nullptr;
 };
 
 int run_random(const VerifyFlags& flags) {
-  VerifySummary summary(flags.seed, flags.first, flags.problem.executor_flags());
-  if (flags.random == 1 && !flags.prints_json) fmt::print("{}\n", to_string(random_case(flags.seed, flags.first)));
+  const bool is_work_given = flags.work_option->count() > 0;
+  VerifySummary summary(flags.seed, flags.first,
+                        (is_work_given ? fmt::format(" --work {}", flags.work) : "") + flags.problem.executor_flags());
+  if (flags.random == 1 && !flags.prints_json) {
+    fmt::print("{}\n", to_string(random_case(flags.seed, flags.first, flags.work)));
+  }
   verify_random({.seed = flags.seed,
                  .first = flags.first,
                  .count = flags.random,
+                 .work = flags.work,
                  .jobs = flags.jobs,
                  .repeats = flags.repeats,
                  .options = flags.problem.executor_options(),
@@ -98,6 +105,7 @@ int run(const VerifyFlags& flags) {
   if (flags.jobs < 0) throw UsageError(fmt::format("--jobs is {}; it must be 0 or more", flags.jobs));
   if (flags.random_option->count() == 0) {
     if (flags.first_option->count() > 0) throw UsageError("--first counts random problems; add --random");
+    if (flags.work_option->count() > 0) throw UsageError("--work bounds random problems; add --random");
     return run_given(flags);
   }
   if (flags.random == 0) throw UsageError("--random is 0; it must be at least 1");
@@ -120,6 +128,10 @@ Command add_verify(CLI::App& application) {
   app->add_option("--seed", flags->seed, "Decides the random problems and the inputs (default 7)");
   flags->first_option =
       app->add_option("--first", flags->first, "Index of the first random problem, to repeat one (default 0)");
+  flags->work_option =
+      app->add_option("--work", flags->work,
+                      "The most that a random problem has of batch * nhead_q * seqlen_q * seqlen_k * (hdim_q + hdim_v) "
+                      "(default 1e8)");
   app->add_option("--jobs", flags->jobs, "Random problems in work at a time (default: one for each core)");
   app->add_option("--repeat", flags->repeats,
                   "Run each problem this many times of each kind (default 1; a graph is replayed at least twice); "

@@ -63,8 +63,8 @@ verification::CaseReport report_of(const verification::Case& c, const RandomRun&
 
 }  // namespace
 
-verification::Case random_case(std::uint64_t seed, std::uint64_t index) {
-  verification::Case c = verification::random_problem(seed, index);
+verification::Case random_case(std::uint64_t seed, std::uint64_t index, double work) {
+  verification::Case c = verification::random_problem(seed, index, work);
   const std::vector<DataType>& types = offered_types();
   if (!is_offered(c.problem.dtype) && !types.empty()) c.problem.dtype = types[index % types.size()];
   return c;
@@ -78,7 +78,7 @@ void verify_random(const RandomRun& run, VerifySummary& summary) {
     const std::uint64_t index = run.first + static_cast<std::uint64_t>(i);
     // The problems are what runs side by side; a single one may use every core.
     const verification::ThreadLimit limit(run.count > 1 && jobs > 1 ? 1 : 0);
-    verification::Case c = random_case(run.seed, index);
+    verification::Case c = random_case(run.seed, index, run.work);
     verification::CaseReport report = report_of(c, run);
     reports.add(index, std::move(c), std::move(report));
   });

@@ -12,14 +12,15 @@ struct RandomRun {
   std::uint64_t seed = 7;
   std::uint64_t first = 0;  ///< index of the first problem
   std::uint64_t count = 0;
-  int jobs = 0;     ///< problems in work at a time; 0: one for each core
-  int repeats = 1;  ///< runs of each kind
+  double work = 1e8;  ///< the most that a problem has, in the measure of random_problem
+  int jobs = 0;       ///< problems in work at a time; 0: one for each core
+  int repeats = 1;    ///< runs of each kind
   ExecutorOptions options{};
   bool shows_progress = false;
 };
 
 /// Problem `index` of the list. Where no kernel of the device takes its element type it has one that is taken.
-verification::Case random_case(std::uint64_t seed, std::uint64_t index);
+verification::Case random_case(std::uint64_t seed, std::uint64_t index, double work);
 
 /// Each job draws a problem, computes it in fp64 and runs it on streams of its own, so that references are computed on
 /// all cores while the device works for others. The summary does not depend on `jobs`.

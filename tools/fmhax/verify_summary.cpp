@@ -59,7 +59,7 @@ void VerifySummary::add(std::uint64_t index, const verification::Case& c, const 
   }
   if (report.passed()) return;
   failures_.push_back({index, to_string(c), report.failure,
-                       fmt::format("fmhax verify --random 1 --seed {} --first {}{}", seed_, index, executor_flags_)});
+                       fmt::format("fmhax verify --random 1 --seed {} --first {}{}", seed_, index, other_flags_)});
 }
 
 std::string VerifySummary::text() const {

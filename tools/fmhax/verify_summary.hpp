@@ -31,8 +31,8 @@ struct Failure {
 
 class VerifySummary {
  public:
-  VerifySummary(std::uint64_t seed, std::uint64_t first, std::string executor_flags)
-      : seed_(seed), first_(first), executor_flags_(std::move(executor_flags)) {}
+  VerifySummary(std::uint64_t seed, std::uint64_t first, std::string other_flags)
+      : seed_(seed), first_(first), other_flags_(std::move(other_flags)) {}
 
   void add(std::uint64_t index, const verification::Case& c, const verification::CaseReport& report);
   bool passed() const { return failures_.empty(); }
@@ -42,7 +42,7 @@ class VerifySummary {
  private:
   std::uint64_t seed_;
   std::uint64_t first_;
-  std::string executor_flags_;
+  std::string other_flags_;
   std::uint64_t count_ = 0;
   std::uint64_t deterministic_ = 0;                   ///< problems whose runs had to give equal bits
   std::uint64_t equal_bit_runs_ = 0;                  ///< their runs, all kinds together
