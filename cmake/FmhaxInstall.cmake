@@ -17,7 +17,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fmhax DESTINATION ${CMAKE_INSTAL
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/kernels/contract/fmhax DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT fmhax
         FILES_MATCHING PATTERN "*.hpp")
 
-if(TARGET fmhax_platform_host)
+if(FMHAX_PLATFORM STREQUAL "host")
   # <hip/hip_runtime.h> of the host platform goes into a folder of its own, which only those who link
   # fmhax::platform_host see, so that it never stands in front of ROCm's.
   set_target_properties(fmhax_platform_host PROPERTIES EXPORT_NAME platform_host)

@@ -50,6 +50,7 @@ class SharedMemory {
 
 thread_local SharedMemory shared_memory;
 constinit thread_local void* current_shared = nullptr;
+constinit thread_local std::size_t current_shared_bytes = 0;
 
 void run_threads_of_block(const KernelInfo& kernel, void** args) {
   KernelPosition& here = kernel_position;
@@ -101,12 +102,14 @@ struct BlockPool::Launch {
     KernelPosition& here = kernel_position;
     const KernelPosition outer = here;
     void* const outer_shared = current_shared;
+    const std::size_t outer_shared_bytes = current_shared_bytes;
     try {
       const dim3 grid = work.grid;
       here.grid_size = {grid.x, grid.y, grid.z};
       here.block_size = {work.block.x, work.block.y, work.block.z};
       here.thread = {0, 0, 0};
       current_shared = work.shared_bytes != 0 ? shared_memory.reserve(work.shared_bytes) : nullptr;
+      current_shared_bytes = work.shared_bytes;
       while (next.load(std::memory_order_relaxed) < limit) {
         const std::uint64_t turn = next.fetch_add(1, std::memory_order_relaxed);
         if (turn >= blocks) break;
@@ -126,6 +129,7 @@ struct BlockPool::Launch {
     }
     here = outer;
     current_shared = outer_shared;
+    current_shared_bytes = outer_shared_bytes;
   }
 };
 
@@ -231,6 +235,8 @@ void BlockPool::shutdown() {
 }  // namespace hiphost
 
 void* hiphost_dynamic_shared() { return hiphost::current_shared; }
+
+std::size_t hiphost_dynamic_shared_bytes() { return hiphost::current_shared_bytes; }
 
 void hiphost_syncthreads() {
   const hiphost::Index3 size = hiphost::block_dim();

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "guest.hpp"
 #include "kernel_params.hpp"
 
 namespace hiphost {
@@ -67,6 +68,7 @@ hipDeviceProp_t device_properties(const Runtime& rt, int device) {
   p.arch.hasSharedInt32Atomics = p.arch.hasSharedInt64Atomics = 1;
   p.arch.hasGlobalFloatAtomicExch = p.arch.hasSharedFloatAtomicExch = p.arch.hasFloatAtomicAdd = 1;
   p.arch.hasDoubles = p.arch.hasThreadFenceSystem = p.arch.has3dGrid = 1;
+  if (const GuestDevice* guest = guest_device()) guest->describe(p);
   return p;
 }
 

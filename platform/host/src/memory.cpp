@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "environment.hpp"
+#include "guest.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define FMHAX_HOST_ASAN 1
@@ -29,6 +30,19 @@ constexpr int kPoisonByte = 0xFF;  // every float type reads it as NaN
 std::atomic<AllocationHook*> allocation_hook{nullptr};
 
 std::size_t rounded(std::size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+
+void* obtain(std::size_t size) {
+  GuestDevice* guest = guest_device();
+  return guest != nullptr ? guest->allocate(size) : std::aligned_alloc(kAlignment, rounded(size));
+}
+
+void give_back(const Allocation& range) {
+  if (GuestDevice* guest = guest_device()) {
+    guest->release(range.pointer(), range.size);
+  } else {
+    std::free(range.pointer());
+  }
+}
 
 void hide_tail([[maybe_unused]] void* base, [[maybe_unused]] std::size_t size) {
 #ifdef FMHAX_HOST_ASAN
@@ -60,7 +74,7 @@ hipError_t MemoryMap::allocate(std::size_t size, MemoryKind kind, int device, un
     if (const hipError_t refused = hook->allocating(size); refused != hipSuccess) return refused;
   }
   if (size > physical_bytes_) return hipErrorOutOfMemory;
-  void* base = std::aligned_alloc(kAlignment, rounded(size));
+  void* base = obtain(size);
   if (base == nullptr) return hipErrorOutOfMemory;
   if (poison_ || exploring_.load(std::memory_order_relaxed)) std::memset(base, kPoisonByte, size);
   hide_tail(base, size);
@@ -147,7 +161,7 @@ void MemoryMap::release(void* pointer) {
       return;
     }
   }
-  std::free(pointer);
+  give_back(range);
 }
 
 void MemoryMap::set_exploring(bool exploring) {
@@ -157,7 +171,7 @@ void MemoryMap::set_exploring(bool exploring) {
     exploring_.store(exploring, std::memory_order_relaxed);
     freed.swap(freed_);
   }
-  for (const Allocation& range : freed) std::free(range.pointer());
+  for (const Allocation& range : freed) give_back(range);
 }
 
 bool MemoryMap::was_freed(std::uintptr_t begin, std::uintptr_t end) const {

@@ -22,6 +22,7 @@ extern "C" void hiphost_register_kernel(const void* fn, size_t nargs, const size
 
 // Memory of the launch's sharedMemBytes, aligned to 64 bytes, private to the calling block, not initialised.
 void* hiphost_dynamic_shared();
+size_t hiphost_dynamic_shared_bytes();
 // A barrier of the block. Threads of a block run one after another, so only blocks of one thread can honour it: in
 // larger blocks it ends the launch with hipErrorLaunchFailure.
 void hiphost_syncthreads();
