@@ -10,6 +10,13 @@
 
 #include <doctest/doctest.h>
 
+// Where doctest finds it.
+namespace fmhax::portable {
+static bool operator==(const HeadSections& a, const HeadSections& b) {
+  return a.together == b.together && a.last == b.last;
+}
+}  // namespace fmhax::portable
+
 namespace {
 
 using namespace fmhax;
@@ -145,8 +152,6 @@ TEST_CASE("dq_acc is zeroed where it is added to, or where a split may leave row
   p.logical_lengths = LogicalLengths::per_sequence;
   CHECK(workspace_spec(config, p).needs_zero_dq_acc);
 }
-
-bool operator==(const HeadSections& a, const HeadSections& b) { return a.together == b.together && a.last == b.last; }
 
 TEST_CASE("heads run together where tiles differ, as many as fit the cache, in the end as many as even things out") {
   const auto sections = [](const Problem& p) {
