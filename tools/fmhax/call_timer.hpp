@@ -1,7 +1,6 @@
 /// @file Times of calls that enqueue work: the host's, the device's, and of many in a row.
 #pragma once
 
-#include <chrono>  // before HIP, whose macros g++ 16's <format> can't stand
 #include <functional>
 
 #include "bench_run.hpp"
