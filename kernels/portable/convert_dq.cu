@@ -11,10 +11,10 @@ namespace fmhax::portable {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kColumns = 4;        // of one thread
-constexpr int kHeadsInFlight = 4;  // of one thread
-constexpr int kMostHeads = 16;     // of one thread
-constexpr int kBlocks = 4;         // that a multiprocessor holds
+constexpr int kColumns = 4;                             // of one thread
+constexpr int kHeadsInFlight = 4;                       // of one thread
+constexpr int kMostHeads = 16;                          // of one thread
+constexpr int kBlocks = arch::kWarpSize == 64 ? 3 : 4;  // that a multiprocessor has registers for
 
 /// How a block's threads lie on its rows.
 struct RowThreads {

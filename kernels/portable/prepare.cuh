@@ -16,8 +16,8 @@ inline constexpr int kPrepareThreads = kTileOrderThreads;
 
 /// sequence_splits(), out of line: a dozen divisions that several places ask for, and a launch of few sequences waits
 /// for every instruction that it has to fetch.
-__device__ __noinline__ inline std::int64_t splits_out_of_line(const WorkspaceSpec& spec, const Problem& problem,
-                                                               std::int64_t seqlen_k) {
+__device__ FMHAX_OUT_OF_LINE inline std::int64_t splits_out_of_line(const WorkspaceSpec& spec, const Problem& problem,
+                                                                    std::int64_t seqlen_k) {
   return sequence_splits(spec, problem, seqlen_k);
 }
 

@@ -7,6 +7,8 @@
 
 /// Kernel parameters lie in constant memory and are read where they are needed anyway.
 #define FMHAX_KERNEL_PARAMETER
+/// Marks a function that is too large for several copies. None here: a call takes kernel parameters to a stack.
+#define FMHAX_OUT_OF_LINE
 
 namespace fmhax::portable::arch {
 

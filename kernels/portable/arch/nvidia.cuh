@@ -10,6 +10,8 @@
 
 /// Marks a kernel's const parameter that is read where it lies: no thread gets a copy when its address is taken.
 #define FMHAX_KERNEL_PARAMETER __grid_constant__
+/// Marks a function that is too large for several copies.
+#define FMHAX_OUT_OF_LINE __noinline__
 
 namespace fmhax::portable::arch {
 
