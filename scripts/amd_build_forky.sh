@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Builds the preset amd for gfx90a, gfx942 and gfx950 where there is no ROCm: in a folder with Debian forky, whose HIP 6.4
 # and clang 21 know all three, and runs the tests there. Needs root, debootstrap and a few GB.
-# Usage: scripts/amd_build_forky.sh [FOLDER]   (default: build/forky; used again when it is there)
+# Usage: scripts/amd_build_forky.sh [FOLDER [CMAKE OPTIONS...]]
+#   FOLDER   of the Debian, used again when it is there (default: build/forky)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 
 root=$(realpath -m "${1:-build/forky}")
+shift || true
 [[ $(id -u) -eq 0 ]] || { echo "amd_build_forky.sh: chroot needs root" >&2; exit 1; }
 command -v debootstrap >/dev/null || { echo "amd_build_forky.sh: needs debootstrap (apt-get install debootstrap)" >&2; exit 1; }
 mkdir -p "$root"
@@ -49,7 +51,7 @@ fi
 
 echo "== build (log: build/amd-forky-build.log)"
 in_tree() { inside env CMAKE_BUILD_PARALLEL_LEVEL="$CMAKE_BUILD_PARALLEL_LEVEL" sh -c 'cd /fmhax && "$@"' sh "$@"; }
-quietly build/amd-forky-configure.log in_tree cmake --preset amd -B build/amd-forky -DFMHAX_BUILD_TESTS=ON
+quietly build/amd-forky-configure.log in_tree cmake --preset amd -B build/amd-forky -DFMHAX_BUILD_TESTS=ON "$@"
 grep 'Kernels for' build/amd-forky-configure.log
 quietly build/amd-forky-build.log in_tree cmake --build build/amd-forky
 in_tree ctest --test-dir build/amd-forky --output-on-failure --no-tests=error

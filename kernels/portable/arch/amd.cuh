@@ -154,8 +154,14 @@ __device__ __forceinline__ float fast_exp2(float x) {
 
 /// target += value, atomically.
 __device__ __forceinline__ void atomic_add(float* target, float value) {
+#if defined(__gfx90a__)
+  // The compiler forgets that this memory is the device's own where it makes one addition of two, and loops over a
+  // compare and swap.
+  asm volatile("global_atomic_add_f32 %0, %1, off" ::"v"(target), "v"(value) : "memory");
+#else
   using Global = __attribute__((address_space(1))) float;
   __builtin_amdgcn_global_atomic_fadd_f32((Global*)target, value);  // NOLINT: a cast between address spaces
+#endif
 }
 
 /// The kernel's parameter that lies `kOffset` bytes from its first, as if it might have changed: what is read of it is
