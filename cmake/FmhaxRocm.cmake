@@ -1,7 +1,10 @@
 # HIP as a language, for kernels and for whatever links with them; included where the whole project sees it.
 
+# Where ROCm's packages find one another.
+list(APPEND CMAKE_PREFIX_PATH $ENV{ROCM_PATH} /opt/rocm)
+
 # CMake wants the clang that hipcc drives, which need not be the one in PATH; hipcc tells which one it is.
-find_program(FMHAX_HIPCC hipcc HINTS ENV ROCM_PATH PATHS /opt/rocm PATH_SUFFIXES bin REQUIRED)
+find_program(FMHAX_HIPCC hipcc REQUIRED)
 execute_process(COMMAND ${FMHAX_HIPCC} --version OUTPUT_VARIABLE hipcc_says ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
 if(NOT hipcc_says MATCHES "HIP version: ([0-9.]+).*clang version ([0-9]+).*InstalledDir: ([^\n]+)")
   message(FATAL_ERROR "${FMHAX_HIPCC} --version names no clang: ${hipcc_says}")
