@@ -230,7 +230,8 @@ def read_kernels(build: pathlib.Path, pattern: str) -> list[Kernel]:
 def table(rows: list[dict[str, str]], is_markdown: bool) -> str:
     titles = list(rows[0])
     if is_markdown:
-        lines = [titles, ["---"] * len(titles), *(list(row.values()) for row in rows)]
+        cells = [[f"`{name}`", *others] for name, *others in (row.values() for row in rows)]
+        lines = [titles, ["---"] * len(titles), *cells]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines)
     widths = [max(len(row[title]) for row in [dict(zip(titles, titles)), *rows]) for title in titles]
     lines = [titles, *(list(row.values()) for row in rows)]

@@ -122,7 +122,7 @@ class ReportTest(unittest.TestCase):
     def test_a_table_as_text_and_as_markdown(self):
         rows = [{"a": "1", "long": "2"}, {"a": "333", "long": "4"}]
         self.assertEqual(report.table(rows, False), "a    long\n1    2\n333  4")
-        self.assertEqual(report.table(rows, True), "| a | long |\n| --- | --- |\n| 1 | 2 |\n| 333 | 4 |")
+        self.assertEqual(report.table(rows, True), "| a | long |\n| --- | --- |\n| `1` | 2 |\n| `333` | 4 |")
 
 
 if __name__ == "__main__":
