@@ -58,11 +58,7 @@ class Wave {
   Wave(std::uint32_t* sgpr, std::uint32_t* vgpr, std::uint32_t* lds, std::uint8_t* scratch, std::uint32_t* agpr)
       : Wave(sizeof(bits_), sgpr, vgpr, lds, scratch, agpr) {}
   /// Goes on behind the instruction.
-  ~Wave() {
-    const std::uint64_t next = pair_at(sgpr_, kProgramCounter) + bytes_;
-    sgpr_[kProgramCounter] = static_cast<std::uint32_t>(next);
-    sgpr_[kProgramCounter + 1] = static_cast<std::uint32_t>(next >> 32U);
-  }
+  ~Wave() { set_scalar_pair(kProgramCounter, next_instruction()); }
   Wave(const Wave&) = delete;
   Wave& operator=(const Wave&) = delete;
 
@@ -73,6 +69,12 @@ class Wave {
     const auto value = static_cast<std::int64_t>(field(low, width));
     return value < std::int64_t{1} << (width - 1) ? value : value - (std::int64_t{1} << width);
   }
+  std::uint64_t next_instruction() const { return pair_at(sgpr_, kProgramCounter) + bytes_; }
+  void set_scalar_pair(unsigned index, std::uint64_t value) const {
+    sgpr_[index] = static_cast<std::uint32_t>(value);
+    sgpr_[index + 1] = static_cast<std::uint32_t>(value >> 32U);
+  }
+  void go_to(std::uint64_t address) const { set_scalar_pair(kProgramCounter, address - bytes_); }
   std::uint32_t scalar(unsigned index) const { return sgpr_[index]; }
   std::uint64_t scalar_pair(unsigned index) const { return pair_at(sgpr_, index); }
   std::uint32_t& vector(bool is_agpr, unsigned index, unsigned lane) const {
@@ -269,13 +271,27 @@ std::uint8_t* memory_at(const Wave& wave, unsigned lane) {
   return reinterpret_cast<std::uint8_t*>(address);
 }
 
+// Calls, of 4 bytes: source 0..7, sdst 16..22.
+
+void get_program_counter(FMHAX_WAVE_PARAMETERS) {
+  const Wave wave(4, FMHAX_WAVE_ARGUMENTS);
+  wave.set_scalar_pair(wave.field(16, 7), wave.next_instruction());
+}
+
+template <bool kKeepsReturnAddress>
+void jump(FMHAX_WAVE_PARAMETERS) {
+  const Wave wave(4, FMHAX_WAVE_ARGUMENTS);
+  const std::uint64_t target = wave.scalar_pair(wave.field(0, 8));
+  if (kKeepsReturnAddress) wave.set_scalar_pair(wave.field(16, 7), wave.next_instruction());
+  wave.go_to(target);
+}
+
 /// s_mov_b64 of src_shared_base or src_private_base, of 4 bytes: source 0..7, sdst 16..22.
 void move_aperture(FMHAX_WAVE_PARAMETERS) {
   const Wave wave(4, FMHAX_WAVE_ARGUMENTS);
   constexpr unsigned kSharedBase = 235;
-  sgpr[wave.field(16, 7)] = 0;
-  sgpr[wave.field(16, 7) + 1] =
-      static_cast<std::uint32_t>(wave.field(0, 8) == kSharedBase ? kSharedAperture : kPrivateAperture);
+  wave.set_scalar_pair(wave.field(16, 7), (wave.field(0, 8) == kSharedBase ? kSharedAperture : kPrivateAperture)
+                                              << 32U);
 }
 
 template <Space kSpace, unsigned kBytes, Part kPart = Part::unsigned_value>
@@ -454,6 +470,9 @@ constexpr Row kRows[] = {
     {"GLOBAL_ATOMIC_ADD", global_atomic<AddIntegers>},
     {"GLOBAL_ATOMIC_UMAX", global_atomic<TakeLarger>},
     {"S_MOV_B64 aperture", move_aperture},
+    {"S_GETPC_B64", get_program_counter},
+    {"S_SETPC_B64", jump<false>},
+    {"S_SWAPPC_B64", jump<true>},
     {"V_MFMA_F32_16X16X16_F16", multiply_matrices<16, 16, float_of_fp16>},
     {"V_MFMA_F32_16X16X16_BF16", multiply_matrices<16, 16, float_of_bf16>},
     {"V_MFMA_F32_16X16X32_F16", multiply_matrices<16, 32, float_of_fp16>},
