@@ -58,9 +58,9 @@ __device__ void write_sums(const Accumulator (&sums)[kTiles], float* to) {
 template <DataType kType, LeftWay kLeft, RightWay kRight>
 __global__ void multiply_matrices(ProductArguments a) {
   constexpr int kGroup = kGroupOf<kRight>;
-  __shared__ alignas(16) std::uint16_t left[kLeftElements];
-  __shared__ alignas(16) std::uint16_t right[kRightElements];
-  __shared__ alignas(16) std::uint16_t stored[16 * kOperandPitch];
+  alignas(16) __shared__ std::uint16_t left[kLeftElements];
+  alignas(16) __shared__ std::uint16_t right[kRightElements];
+  alignas(16) __shared__ std::uint16_t stored[16 * kOperandPitch];
   for (int i = lane_id(); i < kLeftElements; i += kLanes) left[i] = a.left[i];
   for (int i = lane_id(); i < kRightElements; i += kLanes) right[i] = a.right[i];
   __syncthreads();
