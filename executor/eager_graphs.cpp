@@ -46,7 +46,7 @@ struct EagerGraphs::OnStream {
   /// False where the nodes can't be made those of the list.
   bool change(const NodeList& list);
 
-  const hipStream_t stream;
+  hipStream_t stream;
   std::mutex mutex;  ///< of what follows
   bool is_usable = true;
   bool is_fenced = true;  ///< every launch is followed by the lease's event
