@@ -173,15 +173,4 @@ __device__ __forceinline__ const T& read_again(const T&) {
   return *reinterpret_cast<const T*>((const unsigned char*)at + kOffset);  // NOLINT: a cast between address spaces
 }
 
-/// Memory that the host reads while the kernel runs: stores before the fence are seen before those after it.
-template <typename T>
-__device__ __forceinline__ void store_for_host(T* to, T value) {
-  *static_cast<volatile T*>(to) = value;
-}
-template <typename T>
-__device__ __forceinline__ T load_for_host(const T* from) {
-  return *static_cast<const volatile T*>(from);
-}
-__device__ __forceinline__ void fence_for_host() { __threadfence_system(); }
-
 }  // namespace fmhax::portable::arch

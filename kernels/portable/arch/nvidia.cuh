@@ -106,15 +106,4 @@ __device__ __forceinline__ const T& read_again(const T& parameter) {
   return parameter;
 }
 
-/// Memory that the host reads while the kernel runs: stores before the fence are seen before those after it.
-template <typename T>
-__device__ __forceinline__ void store_for_host(T* to, T value) {
-  *static_cast<volatile T*>(to) = value;
-}
-template <typename T>
-__device__ __forceinline__ T load_for_host(const T* from) {
-  return *static_cast<const volatile T*>(from);
-}
-__device__ __forceinline__ void fence_for_host() { __threadfence_system(); }
-
 }  // namespace fmhax::portable::arch
