@@ -5,39 +5,30 @@
 #   FOLDER   of the Debian, used again when it is there (default: build/forky)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+[[ $(id -u) -eq 0 ]] || { echo "amd_build_forky.sh: chroot needs root" >&2; exit 1; }
+command -v debootstrap >/dev/null || { echo "amd_build_forky.sh: needs debootstrap (apt-get install debootstrap)" >&2; exit 1; }
+# Mounts are of a namespace of its own: they end with the script, whatever ends it, and nothing outside sees them.
+[[ ${FMHAX_OWN_MOUNTS:-} ]] || FMHAX_OWN_MOUNTS=1 exec unshare --mount scripts/amd_build_forky.sh "$@"
 . scripts/common.sh
 
 root=$(realpath -m "${1:-build/forky}")
 shift || true
-[[ $(id -u) -eq 0 ]] || { echo "amd_build_forky.sh: chroot needs root" >&2; exit 1; }
-command -v debootstrap >/dev/null || { echo "amd_build_forky.sh: needs debootstrap (apt-get install debootstrap)" >&2; exit 1; }
-mkdir -p "$root"
 
 # An older debootstrap has no script for forky; it is the one for sid.
-if [[ ! -x $root/usr/bin/apt-get ]]; then
+if [[ ! -d $root ]]; then
+  rm -rf --one-file-system "$root.part"
+  mkdir -p "$root.part"
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' | head -n 1)
   echo "== debootstrap from $mirror (log: build/forky-debootstrap.log)"
-  quietly build/forky-debootstrap.log debootstrap --variant=minbase forky "$root" "$mirror" \
+  quietly build/forky-debootstrap.log debootstrap --variant=minbase forky "$root.part" "$mirror" \
     /usr/share/debootstrap/scripts/sid
+  mv "$root.part" "$root"
 fi
 
-mounts=()
-unmount_all() {
-  local at
-  for ((at = ${#mounts[@]} - 1; at >= 0; --at)); do umount --lazy "${mounts[at]}"; done  # compilers may still end
-}
-trap unmount_all EXIT
-mount_at() {
-  local place=$root/$1
-  shift
-  mkdir -p "$place"
-  mountpoint --quiet "$place" && return
-  mount "$@" "$place"
-  mounts+=("$place")
-}
-mount_at proc -t proc proc
-mount_at dev --bind /dev
-mount_at fmhax --bind "$PWD"
+mount -t proc proc "$root/proc"
+mkdir -p "$root/fmhax"
+mount --bind "$PWD" "$root/fmhax"
 
 inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"; }
 packages=(hipcc libamdhip64-dev cmake ninja-build g++ python3 libfmt-dev libcli11-dev nlohmann-json3-dev
