@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 [[ $(id -u) -eq 0 ]] || { echo "amd_build_forky.sh: chroot needs root" >&2; exit 1; }
 command -v debootstrap >/dev/null || { echo "amd_build_forky.sh: needs debootstrap (apt-get install debootstrap)" >&2; exit 1; }
 # Mounts are of a namespace of its own: they end with the script, whatever ends it, and nothing outside sees them.
-[[ ${FMHAX_OWN_MOUNTS:-} ]] || FMHAX_OWN_MOUNTS=1 exec unshare --mount scripts/amd_build_forky.sh "$@"
+[[ ${FMHAX_OWN_MOUNTS:-} ]] || FMHAX_OWN_MOUNTS=1 exec unshare --mount --propagation unchanged scripts/amd_build_forky.sh "$@"
+mount --make-rprivate / 2>/dev/null || true  # in a chroot, where / is no mount, they are private if the outer ones are
 . scripts/common.sh
 
 root=$(realpath -m "${1:-build/forky}")
