@@ -26,7 +26,7 @@ struct ProductArguments {
   const std::uint16_t* right;  ///< [kRightElements]
   float* sums;                 ///< [kProductRows, kProductColumns], by Accumulator::row and column
   std::uint16_t* quads;        ///< the same, rounded, by packed_quad
-  std::uint16_t* stored;       ///< its first 16 columns by store_operand, as kStoresTransposed says
+  std::uint16_t* stored;       ///< its first 16 columns by store_operand, as kKeysAlongRows says
   float* next;                 ///< the product of these columns and the first 16 rows of `right`, which is by_rows
   std::int32_t lane_error;     ///< added to the lane that loads the left operand: not 0 is a wrong mapping
 };
@@ -34,7 +34,7 @@ struct ProductArguments {
 /// The kernel for these, of one warp.
 const void* product_kernel(DataType dtype, LeftWay left, RightWay right);
 int product_threads();
-bool stores_transposed();
+bool keys_along_rows();
 /// Of RightWay::grouped: the first tile has every column_group()-th column.
 int column_group();
 

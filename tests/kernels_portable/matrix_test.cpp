@@ -113,7 +113,7 @@ Results multiply(DataType dtype, Ways ways, const Left& left, const Right& right
   const std::vector<std::byte> tile = stored.download();
   for (int row = 0; row < kProductRows; ++row) {
     for (int column = 0; column < 16; ++column) {
-      const int at = stores_transposed() ? column * kOperandPitch + row : row * kOperandPitch + column;
+      const int at = keys_along_rows() ? column * kOperandPitch + row : row * kOperandPitch + column;
       results.stored.at(row, column) = verification::load_element(dtype, tile.data(), at);
     }
   }

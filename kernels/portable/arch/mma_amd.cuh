@@ -223,9 +223,18 @@ __device__ inline void load_right_group(const std::uint16_t* at, int pitch, Oper
   }
 }
 
+/// Operands whose depth is the keys (dS and K, for dq) lie in shared memory with the keys along the rows of memory, so
+/// that they are read as deep ones.
+inline constexpr bool kKeysAlongRows = true;
+inline constexpr int kKeyOperandTiles = kDeepTiles;
+using KeyOperand = DeepOperand;
+__device__ inline int left_key_offset(int pitch, int lane) { return left_deep_offset(pitch, lane); }
+__device__ inline int right_key_offset(int pitch, int lane) { return right_deep_offset(pitch, lane); }
+__device__ inline KeyOperand load_left_keys(const std::uint16_t* at, int) { return load_left_deep(at); }
+__device__ inline KeyOperand load_right_keys(const std::uint16_t* at, int) { return load_right_deep(at); }
+
 /// Writes a left operand to a 16 x 16 tile of shared memory, its depth as rows; wants the tile's address plus
 /// store_offset.
-inline constexpr bool kStoresTransposed = true;
 __device__ inline int store_offset(int pitch, int lane = lane_id()) { return across_depth(pitch, lane); }
 __device__ inline void store_operand(std::uint16_t* at, int pitch, const Operand& o) { o.store(at, pitch); }
 

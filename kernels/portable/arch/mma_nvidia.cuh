@@ -139,9 +139,20 @@ __device__ inline Operand to_operand(const Accumulator& a) {
            narrow<kType>(a.value[4], a.value[5]), narrow<kType>(a.value[6], a.value[7])}};
 }
 
+/// Operands whose depth is the keys (dS and K, for dq) lie in shared memory with the keys across the rows of memory,
+/// and are transposed where they are read.
+inline constexpr bool kKeysAlongRows = false;
+inline constexpr int kKeyOperandTiles = 1;
+using KeyOperand = Operand;
+__device__ inline int left_key_offset(int pitch, int lane) { return left_transposed_offset(pitch, lane); }
+__device__ inline int right_key_offset(int pitch, int lane) { return right_offset(pitch, lane); }
+__device__ inline KeyOperand load_left_keys(const std::uint16_t* at, int pitch) {
+  return load_left_transposed(at, pitch);
+}
+__device__ inline KeyOperand load_right_keys(const std::uint16_t* at, int pitch) { return load_right(at, pitch); }
+
 /// Writes an operand from to_operand() to a 16 x 16 tile of shared memory, row by row; wants the tile's address plus
 /// store_offset.
-inline constexpr bool kStoresTransposed = false;
 __device__ inline int store_offset(int pitch, int lane = lane_id()) { return lane / 4 * pitch + lane % 4 * 2; }
 __device__ inline void store_operand(std::uint16_t* at, int pitch, const Operand& o) {
   *reinterpret_cast<std::uint32_t*>(at) = o.word[0];

@@ -1,0 +1,123 @@
+/// @file dq = dS K of one query tile after another, and its way to memory.
+#pragma once
+
+#include "backward_block.cuh"
+#include "dq_tile.cuh"
+#include "warp_products.cuh"
+
+namespace fmhax::portable {
+
+/// Where a thread writes dq of a step, and which query tile that is.
+template <class Block>
+class DqSteps {
+  static constexpr BackwardConfig kConfig = Block::kConfig;
+  static constexpr int kM = Block::kM;
+  static constexpr int kN = Block::kN;
+  static constexpr int kWarpsM = kConfig.dq_warps_m;
+  static constexpr int kWarpsN = kConfig.warps / kWarpsM;
+  static constexpr int kTilesM = Block::kRowTiles / kWarpsM;
+  static constexpr int kTilesN = Block::kDepthQ / kWarpsN;
+  /// A warp's columns in two halves where they are many, so that the first are on their way to memory while the others
+  /// are computed.
+  static constexpr int kTilesAtOnce = kTilesN % 4 == 0 ? kTilesN / 2 : kTilesN;
+  static constexpr int kStep = 16 * kKeyOperandTiles;  ///< keys of one product
+  static_assert(kTilesM * kWarpsM == Block::kRowTiles && kTilesN * kWarpsN == Block::kDepthQ && kN % kStep == 0);
+
+ public:
+  __device__ explicit DqSteps(Block& block) : block_(block) {}
+
+  __device__ int row() const { return row_; }
+  __device__ int head() const { return head_; }  ///< within the key head's group
+
+  /// At the first row of the first head.
+  __device__ __forceinline__ void move_to_head() {
+    const KernelParams& again = arch::read_again<0>(block_.params);
+    const TileJob& job = block_.job;
+    row_ = block_.tile.first_row;
+    const Problem& p = again.problem;
+    const std::int64_t row = row_ + first_tile_m() * 16;
+    const std::int64_t column = first_tile_n() * 16;
+    if constexpr (kConfig.is_direct) {
+      target_ = reinterpret_cast<unsigned char*>(
+          block_.rows_of(again.dq, job.q, row + quad_row(0, block_.lane), block_.head_q(head_)) + column +
+          packed_column(block_.lane));
+    } else {
+      constexpr int kGroupRows = DqOrder::kGroupRows;
+      const std::int64_t nsplits = p.is_deterministic ? again.nsplits[p.is_group_mode ? job.sequence : 0] : 1;
+      const std::int64_t begin = p.is_group_mode ? again.dq_acc_offsets[job.sequence]
+                                                 : job.sequence * p.nhead_q * nsplits * job.q.physical * p.hdim_q;
+      const std::int64_t rows = (block_.head_q(head_) * nsplits + job.split) * job.q.physical + row;
+      target_ = reinterpret_cast<unsigned char*>(static_cast<float*>(again.dq_acc) + begin + rows * p.hdim_q +
+                                                 column * kGroupRows + quad_place(kGroupRows, 16, block_.lane));
+    }
+  }
+
+  __device__ __forceinline__ void advance() {
+    row_ += kM;
+    if (row_ < block_.tile.end_row) {
+      target_ += kM * row_bytes();
+    } else if (++head_ < block_.tile.group) {
+      move_to_head();
+    }
+  }
+
+  /// dq of a step whose dS lies in shared memory.
+  __device__ __forceinline__ void finish(int stage) const {
+#pragma unroll
+    for (int first = 0; first < kTilesN; first += kTilesAtOnce) finish_columns(stage, first);
+  }
+
+ private:
+  __device__ int first_tile_m() const { return block_.warp() / kWarpsN * kTilesM; }
+  __device__ int first_tile_n() const { return block_.warp() % kWarpsN * kTilesN; }
+  __device__ std::int64_t row_bytes() const {
+    return kConfig.is_direct ? block_.params.dq.stride_seqlen * 2 : block_.params.problem.hdim_q * 4;
+  }
+
+  __device__ __forceinline__ void finish_columns(int stage, int first) const {
+    constexpr int kPitchK = Block::kPitchK;
+    constexpr int kPitchS = Block::kPitchS;
+    const int lane = block_.lane;
+    const int tile_m = first_tile_m();
+    const int tile_n = first_tile_n() + first;
+    const std::uint16_t* ds =
+        block_.shared.ds[stage] + key_place<kPitchS>(tile_m * 16, 0) + left_key_offset(kPitchS, lane);
+    const std::uint16_t* k = block_.shared.k + key_place<kPitchK>(tile_n * 16, 0) + right_key_offset(kPitchK, lane);
+    Accumulator dq[kTilesM][kTilesAtOnce] = {};
+    const auto multiply_keys = [&](int key) {
+      KeyOperand left[kTilesM];
+#pragma unroll
+      for (int m = 0; m < kTilesM; ++m) left[m] = load_left_keys(ds + key_place<kPitchS>(m * 16, key), kPitchS);
+#pragma unroll
+      for (int n = 0; n < kTilesAtOnce; ++n) {
+        const KeyOperand right = load_right_keys(k + key_place<kPitchK>(n * 16, key), kPitchK);
+#pragma unroll
+        for (int m = 0; m < kTilesM; ++m) multiply<Block::kType>(dq[m][n], left[m], right);
+      }
+    };
+    const KernelParams& params = block_.params;
+    const TileJob& job = block_.job;
+    if constexpr (kConfig.is_direct) {
+      const Band& band = block_.tile.band;
+      const int end = min(min(block_.tile.seqlen_k, kN), row_ + kM + band.high);
+#pragma unroll 2
+      for (int key = max(row_ + band.low, 0) / kStep * kStep; key < end; key += kStep) multiply_keys(key);
+      const int rows = static_cast<int>(job.q.physical) - row_ - tile_m * 16;
+      store_dq<Block::kType>(dq, target_, row_bytes(), first * 16, rows, block_.hdim_q() - tile_n * 16, params.scale,
+                             block_.is_aligned(), lane);
+    } else {
+#pragma unroll kConfig.dq_unroll
+      for (int key = 0; key < kN; key += kStep) multiply_keys(key);
+      add_to_dq_acc(dq, target_ + first * 16 * DqOrder::kGroupRows * 4, params.problem.hdim_q, tile_n * 16,
+                    {row_ + tile_m * 16, job.q.physical, block_.tile.seqlen_q}, block_.hdim_q() - tile_n * 16,
+                    block_.is_deterministic, job.adds, lane);
+    }
+  }
+
+  Block& block_;
+  unsigned char* target_ = nullptr;
+  int head_ = 0;
+  int row_ = 0;
+};
+
+}  // namespace fmhax::portable
