@@ -10,6 +10,7 @@ Arguments: a socket, the file of the device's memory and its address, the librar
 is a JSON object with one of the keys map, unmap, module, launch; a launch is answered by {} or {"error": ...}.
 """
 
+import collections
 import ctypes
 import functools
 import json
@@ -37,7 +38,7 @@ class Instruction(ctypes.Structure):
     """As in wave.hpp."""
 
     _fields_ = [("function", ctypes.c_void_p), ("buffer", ctypes.c_uint8 * 6), ("buffer_count", ctypes.c_uint8),
-                ("is_barrier", ctypes.c_uint8)]
+                ("is_barrier", ctypes.c_uint8), ("executed", ctypes.c_uint64)]
 
 
 def map_memory(address, size, file=-1, offset=0):
@@ -68,13 +69,13 @@ class InstructionSet:
             emu._INST_HANDLERS[encoding] = self.compile_whole_registers  # pylint: disable=protected-access
 
     def find(self, address):
-        """The instruction at an address."""
+        """The name of the instruction at an address, and the instruction."""
         code = ctypes.string_at(address, 16)
         decoded = self.emu.decode_inst(code, "cdna")
         code = code[: decoded.size() + 4]
         if code not in self.known:
             self.known[code] = self.make(decoded, code)
-        return self.known[code]
+        return decoded.op.name, self.known[code]
 
     def make(self, decoded, code):
         name = decoded.op.name
@@ -152,6 +153,7 @@ class Module:
         code = next(s for s in loaded if s[1] & 1)
         self.begin, self.end = self.base + code[3], self.base + code[3] + code[6]
         self.program = (Instruction * (code[6] // 4))()
+        self.names = {}  # of the instructions that are known, by place in the program
         sections = [struct.unpack_from("<IIQQQQIIQQ", image, header[5] + i * header[10]) for i in range(header[11])]
         self.symbols = {}
         for section in sections:
@@ -162,6 +164,14 @@ class Module:
                 for at in range(section[4], section[4] + section[5], 24):
                     name, _, _, _, value, _ = struct.unpack_from("<IBBHQQ", image, at)
                     self.symbols[image[names + name : image.index(b"\0", names + name)].decode()] = value
+
+    def take_counts(self):
+        """How often instructions were executed since the last time, by name."""
+        counts = collections.Counter()
+        for place, name in self.names.items():
+            counts[name] += self.program[place].executed
+            self.program[place].executed = 0
+        return counts
 
     def kernel(self, name):
         return Kernel(self.base + self.symbols[name + ".kd"])
@@ -224,17 +234,14 @@ class Launch:
             ctypes.memmove(vgprs, self.lane_ids[wave], LANES * 4)
 
     def run(self, chance):
-        """Returns the number of instructions."""
         x, y, z = self.grid
         blocks = [(i, j, k) for k in range(z) for j in range(y) for i in range(x)]
         chance.shuffle(blocks)
-        executed = ctypes.c_uint64(0)
         for block in blocks:
             self.begin_block(block)
-            self.run_block(chance, executed)
-        return executed.value
+            self.run_block(chance)
 
-    def run_block(self, chance, executed):
+    def run_block(self, chance):
         module, wave = self.module, self.instructions.wave
         runnable, waiting = list(range(self.waves)), []
         for _ in range(MOST_TURNS):
@@ -244,11 +251,12 @@ class Launch:
                 runnable, waiting = waiting, []  # all that have not finished are at the barrier
             turn = chance.choice(runnable)
             stop = wave.fmhax_emulation_run(module.program, module.begin, module.end, self.buffers[turn],
-                                            chance.choice(TURN_LENGTHS), ctypes.byref(executed))
+                                            chance.choice(TURN_LENGTHS))
             if stop == UNKNOWN_INSTRUCTION:
                 low, high = struct.unpack_from("<II", self.memory[turn][0], PROGRAM_COUNTER * 4)
                 address = low | high << 32
-                module.program[(address - module.begin) // 4] = self.instructions.find(address)
+                place = (address - module.begin) // 4
+                module.names[place], module.program[place] = self.instructions.find(address)
             elif stop != INTERRUPTED:
                 runnable.remove(turn)
                 if stop == AT_BARRIER:
@@ -268,13 +276,13 @@ class Device:
         self.wave = ctypes.CDLL(library)
         self.wave.fmhax_emulation_instruction.restype = ctypes.c_void_p
         self.wave.fmhax_emulation_run.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p,
-                                                  ctypes.c_uint64, ctypes.c_void_p]
+                                                  ctypes.c_uint64]
         self.instructions = InstructionSet(os.environ["FMHAX_TINYGRAD"], self.wave)
         self.wave.fmhax_emulation_catch_faults()
         self.memory_file, self.memory_address = memory_file, memory_address
         self.modules = {}
         self.chance = random.Random(int(os.environ.get("FMHAX_EMULATION_SEED", "1")))
-        self.is_verbose = "FMHAX_EMULATION_LOG" in os.environ
+        self.log = os.environ.get("FMHAX_EMULATION_LOG")
 
     def handle(self, request):
         if "map" in request:
@@ -292,11 +300,13 @@ class Device:
         module = self.modules[request["in"]]
         try:
             launch = Launch(module, module.kernel(request["launch"]), self.instructions, request)
-            executed = launch.run(self.chance)
+            launch.run(self.chance)
         except Exception as error:  # pylint: disable=broad-except
             return {"error": f"{type(error).__name__}: {error}"}
-        if self.is_verbose:
-            print(f"{request['launch']} {request['grid']}: {executed} instructions", file=sys.stderr)
+        if self.log:
+            with open(self.log, "a", encoding="utf-8") as log:
+                line = {"kernel": request["launch"], "grid": request["grid"], "executed": module.take_counts()}
+                log.write(json.dumps(line) + "\n")
         return {}
 
 

@@ -22,7 +22,8 @@ def main():
     parser.add_argument("--arch", default="gfx942", help="gfx942 or gfx950, for which the program has kernels")
     parser.add_argument("--build", required=True, type=pathlib.Path, help="folder of the amd build, with its tests")
     parser.add_argument("--seed", default="1", help="decides the order of blocks and waves")
-    parser.add_argument("--log", action="store_true", help="print launches")
+    parser.add_argument("--log", type=pathlib.Path,
+                        help="append each launch to this file, with how often which instruction was executed (JSON)")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
 
@@ -49,7 +50,7 @@ def main():
         CACHEDB=os.environ.get("CACHEDB", os.path.join(tempfile.gettempdir(), "fmhax-emulation.db")),
     )
     if options.log:
-        environment["FMHAX_EMULATION_LOG"] = "1"
+        environment["FMHAX_EMULATION_LOG"] = str(options.log.resolve())
     os.execvpe(options.command[0], options.command, environment)
 
 

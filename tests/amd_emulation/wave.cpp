@@ -513,18 +513,18 @@ void* fmhax_emulation_instruction(const char* name) {
   return nullptr;
 }
 
-int fmhax_emulation_run(const Instruction* program, std::uint64_t begin, std::uint64_t end, void* const* buffers,
-                        std::uint64_t most, std::uint64_t* executed) {
+int fmhax_emulation_run(Instruction* program, std::uint64_t begin, std::uint64_t end, void* const* buffers,
+                        std::uint64_t most) {
   const auto* sgpr = static_cast<const std::uint32_t*>(buffers[0]);
   for (std::uint64_t count = 0; count < most; ++count) {
     const std::uint64_t pc = pair_at(sgpr, kProgramCounter);
     if (pc == kEnd) return kFinished;
     if (pc < begin || pc >= end) fail("jump out of the program to", pc);
-    const Instruction& instruction = program[(pc - begin) / 4];
+    Instruction& instruction = program[(pc - begin) / 4];
     if (instruction.function == nullptr) return kUnknownInstruction;
     current_instruction = pc - begin;
     call(instruction, buffers);
-    ++*executed;
+    ++instruction.executed;
     if (instruction.is_barrier != 0) return kAtBarrier;
   }
   return kInterrupted;

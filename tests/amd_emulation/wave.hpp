@@ -12,6 +12,7 @@ struct Instruction {
   std::uint8_t buffer[6];
   std::uint8_t buffer_count;
   std::uint8_t is_barrier;
+  std::uint64_t executed;  ///< how often
 };
 
 /// Why a wave stopped.
@@ -22,10 +23,9 @@ enum Stop : int { kFinished = 0, kAtBarrier = 1, kUnknownInstruction = 2, kInter
 extern "C" {
 /// The function of an instruction that wave.cpp has, of the buffers 0, 1, 3, 4, 5; null for others.
 void* fmhax_emulation_instruction(const char* name);
-/// Runs a wave for at most `most` instructions. `program` has one entry for each 4 bytes from `begin` to `end`; adds
-/// to `executed`. Whatever no GPU code may do ends the process with a line on stderr.
-int fmhax_emulation_run(const fmhax::emulation::Instruction* program, std::uint64_t begin, std::uint64_t end,
-                        void* const* buffers, std::uint64_t most, std::uint64_t* executed);
+/// Runs a wave for at most `most` instructions. `program` has one entry for each 4 bytes from `begin` to `end`. Whatever no GPU code may do ends the process with a line on stderr.
+int fmhax_emulation_run(fmhax::emulation::Instruction* program, std::uint64_t begin, std::uint64_t end,
+                        void* const* buffers, std::uint64_t most);
 /// Access to no memory then says which instruction it was.
 void fmhax_emulation_catch_faults();
 }
