@@ -32,6 +32,10 @@ struct BackwardKernel {
   static constexpr int kTilesQ = Block::kTilesQ;
   static constexpr int kTilesV = Block::kTilesV;
   static constexpr bool kMasksInOneStep = Block::kHoldsKeys;  ///< else a step that needs no mask has code of its own
+  /// Copies that pass through registers are begun behind the additions to dq_acc, for which waiting for them would
+  /// wait, and in the last step, too (they are of no use there): had a step not begun any, the compiler would wait for
+  /// memory before the next one's.
+  static constexpr bool kCopiesPassRegisters = Block::kHoldsKeys;
   using Operands = Operand[kKeyTiles][kScoredTiles];
   using Sums = Accumulator[kKeyTiles][kScoredTiles];
 
@@ -69,19 +73,20 @@ struct BackwardKernel {
       wait_for_copies();
       __syncthreads();
       typename QuerySteps<Block>::Held held;
-      if (index + 1 < steps) next.begin_copies(index + 1, held);
+      if (!kCopiesPassRegisters && index + 1 < steps) next.begin_copies(index + 1, held);
       if (index > 0) {
         dq.finish((index - 1) % 2);
         dq.advance();
       }
       if (index == steps) break;
+      if (kCopiesPassRegisters) next.begin_copies(index + 1, held);
       const bool is_masked = needs_mask(dq.row());
       if (is_masked || kMasksInOneStep) {
         step<true>(dq.row(), dq.head(), index, is_masked, keys, dk, dv);
       } else {
         step<false>(dq.row(), dq.head(), index, false, keys, dk, dv);
       }
-      if (index + 1 < steps) {
+      if (kCopiesPassRegisters || index + 1 < steps) {
         if constexpr (kStages == 1) __syncthreads();
         next.end_copies(index + 1, held);
         next.advance();
@@ -134,7 +139,7 @@ struct BackwardKernel {
     multiply_rows<kType, Block::kHoldsKeys, kPitchQ>(s, held.k, shared.k + block.warp_keys() * kPitchQ,
                                                      shared.q[index % kStages] + own * kPitchQ, block.lane);
     if constexpr (!kConfig.has_features) {
-      exponentiate(stats, block.params.scale, block.lane, s);
+      exponentiate(stats, block.scale, block.lane, s);
       if (kCanBeMasked && is_masked) hide(local_band(row), s);
     }
     Sums dp = {};
@@ -144,7 +149,7 @@ struct BackwardKernel {
       const TileJob& job = block.job;
       finish_with_features<kType>(logit_features(block.params, job.sequence, block.head_q(head), job.q, job.k),
                                   dropout_features(block.params, job.sequence, block.head_q(head)), local_band(row),
-                                  stats, block.params.scale, row, block.tile.key_begin + block.warp_keys(),
+                                  stats, block.scale, row, block.tile.key_begin + block.warp_keys(),
                                   block.tile.seqlen_q, block.lane, s, dp);
     } else {
       differentiate(stats, block.lane, s, dp);

@@ -54,9 +54,10 @@ struct BackwardBlock {
   const BackwardArguments& arguments;
   Shared& shared;
   const TileJob& job;
-  /// Read from shared memory time and again where registers are short.
-  static constexpr bool kKeepsNumbers = kConfig.hdim_q < 128 && kConfig.hdim_v < 128;
+  /// Read from where they lie time and again where registers are short.
+  static constexpr bool kKeepsNumbers = kHoldsKeys || (kConfig.hdim_q < 128 && kConfig.hdim_v < 128);
   std::conditional_t<kKeepsNumbers, TileNumbers, const TileNumbers&> tile;
+  std::conditional_t<kHoldsKeys, const float, const float&> scale;
   const int thread, lane;
   const bool is_deterministic;
 
@@ -66,6 +67,7 @@ struct BackwardBlock {
         shared(s),
         job(s.job),
         tile(s.job.tile),
+        scale(p.scale),
         thread(static_cast<int>(threadIdx.x)),
         lane(lane_id()),
         is_deterministic(p.problem.is_deterministic) {}

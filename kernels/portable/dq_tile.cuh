@@ -102,10 +102,10 @@ __device__ inline void add_to_dq_acc(const Accumulator (&sums)[kTilesM][kTilesN]
     arch::store_global(to, adds ? sum_of(arch::load_global(to), value) : value);
   };
   const bool is_whole = rows.logical - rows.first >= kTilesM * 16 && columns >= kTilesN * 16;
+  if (is_whole && !is_deterministic) return write(full_height, always, always, add);
+  columns = arch::computed_here(columns);
   if (is_deterministic) {
     write(height, in_rows, in_columns, store);
-  } else if (is_whole) {
-    write(full_height, always, always, add);
   } else {
     write(height, in_rows, in_columns, add);
   }

@@ -20,6 +20,10 @@ class QuerySteps {
   using CopyDout = TileCopy<kM, kConfig.hdim_v, Block::kPitchV, kThreads>;
   using Dots = RowDots<Block::kType, kM, kThreads, kConfig.hdim_v>;
   struct Nothing {};
+  struct Strides {
+    std::int64_t q, dout, stats;
+  };
+  static constexpr bool kKeepsStrides = Block::kHoldsKeys;  ///< where reading a parameter means waiting for it
 
  public:
   struct Held {
@@ -41,14 +45,16 @@ class QuerySteps {
     dout_ = CopyDout::source(block_.thread, block_.rows_of(again.dout, job.q, row_, head), again.dout.stride_seqlen);
     const TensorRef& t = brings_d() ? again.d : again.lse;
     stats_ = static_cast<const float*>(t.data) + block_.offset_of(t, job.q, row_ + stats_row(), head);
+    if constexpr (kKeepsStrides) strides_ = {again.q.stride_seqlen, again.dout.stride_seqlen, t.stride_seqlen};
   }
 
   __device__ __forceinline__ void advance() {
     row_ += kM;
     if (row_ < block_.tile.end_row) {
-      q_ += kM * block_.params.q.stride_seqlen;
-      dout_ += kM * block_.params.dout.stride_seqlen;
-      stats_ += kM * stats_tensor().stride_seqlen;
+      const Strides step = strides();
+      q_ += kM * step.q;
+      dout_ += kM * step.dout;
+      stats_ += kM * step.stats;
     } else if (++head_ < block_.tile.group) {
       move_to_head();
     }
@@ -57,15 +63,15 @@ class QuerySteps {
   __device__ __forceinline__ void begin_copies(int index, Held& held) const {
     const int rows = block_.tile.seqlen_q - row_;
     const bool is_aligned = block_.is_aligned();
-    CopyQ::begin(block_.thread, block_.shared.q[index % kStages], q_, block_.params.q.stride_seqlen, rows,
-                 block_.hdim_q(), is_aligned, held.q);
-    CopyDout::begin(block_.thread, block_.shared.dout[index % kStages], dout_, block_.params.dout.stride_seqlen, rows,
-                    block_.hdim_v(), is_aligned, held.dout);
-    const std::int64_t stride = stats_tensor().stride_seqlen;
+    const Strides stride = strides();
+    CopyQ::begin(block_.thread, block_.shared.q[index % kStages], q_, stride.q, rows, block_.hdim_q(), is_aligned,
+                 held.q);
+    CopyDout::begin(block_.thread, block_.shared.dout[index % kStages], dout_, stride.dout, rows, block_.hdim_v(),
+                    is_aligned, held.dout);
 #pragma unroll
     for (int i = 0; i < kM; i += kStatsThreads) {
       if (!brings_stats()) break;
-      begin_copy4(stats_place(index) + 2 * i, stats_ + i * stride, stats_row() + i < rows,
+      begin_copy4(stats_place(index) + 2 * i, stats_ + i * stride.stats, stats_row() + i < rows,
                   held.stats[i / kStatsThreads]);
     }
     if constexpr (kConfig.is_direct) load_row_parts(held.parts);
@@ -87,7 +93,15 @@ class QuerySteps {
     return block_.thread < 2 * kStatsThreads && !(kConfig.is_direct && brings_d());
   }
   __device__ int stats_row() const { return block_.thread / 4 * 2 + block_.thread % 2; }
-  __device__ const TensorRef& stats_tensor() const { return brings_d() ? block_.params.d : block_.params.lse; }
+  /// From one row to the next.
+  __device__ Strides strides() const {
+    if constexpr (kKeepsStrides) {
+      return strides_;
+    } else {
+      const KernelParams& params = block_.params;
+      return {params.q.stride_seqlen, params.dout.stride_seqlen, (brings_d() ? params.d : params.lse).stride_seqlen};
+    }
+  }
   __device__ float* stats_place(int index) const {
     return reinterpret_cast<float*>(block_.shared.stats[index % 2]) + block_.thread;
   }
@@ -118,7 +132,8 @@ class QuerySteps {
   const std::uint16_t* q_ = nullptr;
   const std::uint16_t* dout_ = nullptr;
   const float* stats_ = nullptr;  ///< of lse or of d, whichever the thread brings
-  int head_ = 0;                  ///< within the key head's group
+  Strides strides_{};
+  int head_ = 0;  ///< within the key head's group
   int row_ = 0;
 };
 

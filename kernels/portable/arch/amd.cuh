@@ -164,6 +164,13 @@ __device__ __forceinline__ void atomic_add(float* target, float value) {
 #endif
 }
 
+/// The same number, of which the compiler knows nothing: what follows from it is computed where it is needed, not ahead
+/// of a loop and kept.
+__device__ __forceinline__ int computed_here(int value) {
+  asm volatile("" : "+v"(value));
+  return value;
+}
+
 /// The kernel's parameter that lies `kOffset` bytes from its first, as if it might have changed: what is read of it is
 /// not held in scalar registers, which are short, from one use to the next.
 template <std::size_t kOffset, typename T>
