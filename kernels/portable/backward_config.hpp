@@ -84,7 +84,7 @@ FMHAX_HOST_DEVICE constexpr void set_cdna_tiles(BackwardConfig& config, TileSet 
   config.lanes = 64;
   config.warps = 4;
   config.holds_keys = true;
-  config.dq_unroll = 2;
+  config.dq_unroll = 4;
   if (set == TileSet::cdna4) {
     config.kM = widest > 128 && config.has_features ? 16 : 32;  // features need registers of their own
     config.key_tiles = widest <= 192 ? 2 : 1;

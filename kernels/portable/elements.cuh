@@ -29,6 +29,16 @@ __device__ __forceinline__ std::uint32_t narrow(float first, float second) {
   }
 }
 
+/// The same for numbers whose NaNs are plain (arch::plain_nan).
+template <DataType kDtype>
+__device__ __forceinline__ std::uint32_t narrow_plain(float first, float second) {
+  if constexpr (kDtype == DataType::bf16) {
+    return arch::plain_floats_to_bf16_pair(first, second);
+  } else {
+    return narrow<kDtype>(first, second);
+  }
+}
+
 /// Two copies of one element.
 __device__ __forceinline__ std::uint32_t twice(std::uint16_t bits) {
   return static_cast<std::uint32_t>(bits) << 16U | bits;

@@ -71,7 +71,7 @@ __device__ inline LogitFeatures logit_features(const KernelParams& params, std::
   } else if (p.bias == BiasKind::alibi) {
     features.has_alibi = true;
     features.alibi_form = p.alibi_form;
-    features.alibi_slope = params.alibi_slopes[sequence * params.alibi_stride_batch + head];
+    features.alibi_slope = arch::plain_nan(params.alibi_slopes[sequence * params.alibi_stride_batch + head]);
   }
   if (p.has_softcap) {
     features.softcap = params.softcap;

@@ -127,21 +127,32 @@ __device__ __forceinline__ std::uint32_t floats_to_fp16_pair(float first, float 
   __builtin_memcpy(&pair, halves, sizeof(pair));
   return pair;
 }
-__device__ __forceinline__ std::uint32_t floats_to_bf16_pair(float first, float second) {
+/// A NaN becomes one whose lower half is 0, as those are that come of 16-bit numbers. For these there is a cheaper
+/// rounding: there is no instruction for it before gfx950, and added to other NaNs it may carry into the sign.
+__device__ __forceinline__ float plain_nan(float value) { return value != value ? __uint_as_float(0x7fc00000U) : value; }
+
 #if defined(__gfx950__)
+__device__ __forceinline__ std::uint32_t plain_floats_to_bf16_pair(float first, float second) {
   using Halves = __bf16 __attribute__((ext_vector_type(2)));
   using Floats = float __attribute__((ext_vector_type(2)));
   const auto halves = __builtin_convertvector((Floats{first, second}), Halves);
   return __builtin_bit_cast(std::uint32_t, halves);
+}
+__device__ __forceinline__ std::uint32_t floats_to_bf16_pair(float first, float second) {
+  return plain_floats_to_bf16_pair(first, second);
+}
 #else
-  // No instruction for it. A NaN must not be rounded: its mantissa may carry into the sign.
+__device__ __forceinline__ std::uint32_t plain_floats_to_bf16_pair(float first, float second) {
   const auto rounded = [](float value) {
     const std::uint32_t bits = detail::bits_of(value);
-    return value != value ? 0x7fc00000U : bits + 0x7fffU + (bits >> 16U & 1U);
+    return bits + 0x7fffU + (bits >> 16U & 1U);
   };
   return __builtin_amdgcn_perm(rounded(second), rounded(first), 0x07060302U);
-#endif
 }
+__device__ __forceinline__ std::uint32_t floats_to_bf16_pair(float first, float second) {
+  return plain_floats_to_bf16_pair(plain_nan(first), plain_nan(second));
+}
+#endif
 
 /// 2 to the power of x, to about 1 unit in the last place; 0 for -infinity.
 __device__ __forceinline__ float fast_exp2(float x) {

@@ -164,10 +164,10 @@ __device__ inline Accumulator zero_sums() {
   return __builtin_bit_cast(Accumulator, zero);
 }
 
-/// A product's result, rounded, as the left operand of the next product.
+/// A product's result, rounded, as the left operand of the next product. NaNs must be plain ones.
 template <DataType kType>
 __device__ inline Operand to_operand(const Accumulator& a) {
-  return {{narrow<kType>(a.value[0], a.value[1]), narrow<kType>(a.value[2], a.value[3])}};
+  return {{narrow_plain<kType>(a.value[0], a.value[1]), narrow_plain<kType>(a.value[2], a.value[3])}};
 }
 
 __device__ inline int left_deep_offset(int pitch, int lane) {
@@ -276,7 +276,7 @@ __device__ inline int quad_place(int height, int, int lane) { return lane / 16 *
 __device__ inline bool has_quad(int width, int lane) { return lane / 16 * 4 < width; }
 
 /// A copy of 16 (4) bytes from global to shared memory in two halves, between which it passes through a register;
-/// zeros when not valid.
+/// zeros when not valid. Floats that are NaN become plain NaNs.
 __device__ inline void begin_copy16(void*, const void* global, bool is_valid, uint4& held) {
   held = is_valid ? arch::load_global(static_cast<const uint4*>(global)) : uint4{0, 0, 0, 0};
 }
@@ -285,7 +285,7 @@ __device__ inline void end_copy16(void* shared, const uint4& held) { *static_cas
 __device__ inline void begin_copy4(void*, const void* global, bool is_valid, float& held) {
   held = is_valid ? arch::load_global(static_cast<const float*>(global)) : 0.0F;
 }
-__device__ inline void end_copy4(void* shared, float held) { *static_cast<float*>(shared) = held; }
+__device__ inline void end_copy4(void* shared, float held) { *static_cast<float*>(shared) = arch::plain_nan(held); }
 
 /// A barrier among the `warps` neighbouring warps of group `group`; there is none for less than a block, whose warps
 /// all come here equally often.

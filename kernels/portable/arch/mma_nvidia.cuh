@@ -135,8 +135,8 @@ __device__ inline void load_right_group(const std::uint16_t* at, int pitch, Oper
 /// A product's result, rounded, as the left operand of the next product.
 template <DataType kType>
 __device__ inline Operand to_operand(const Accumulator& a) {
-  return {{narrow<kType>(a.value[0], a.value[1]), narrow<kType>(a.value[2], a.value[3]),
-           narrow<kType>(a.value[4], a.value[5]), narrow<kType>(a.value[6], a.value[7])}};
+  return {{narrow_plain<kType>(a.value[0], a.value[1]), narrow_plain<kType>(a.value[2], a.value[3]),
+           narrow_plain<kType>(a.value[4], a.value[5]), narrow_plain<kType>(a.value[6], a.value[7])}};
 }
 
 /// Operands whose depth is the keys (dS and K, for dq) lie in shared memory with the keys across the rows of memory,
