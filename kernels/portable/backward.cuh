@@ -31,13 +31,12 @@ struct BackwardKernel {
   static constexpr int kScoredTiles = Block::kScoredTiles;
   static constexpr int kTilesQ = Block::kTilesQ;
   static constexpr int kTilesV = Block::kTilesV;
-  static constexpr bool kMasksInOneStep = Block::kHoldsKeys;  ///< else a step that needs no mask has code of its own
-  /// Copies that pass through registers are begun behind the additions to dq_acc, for which waiting for them would
-  /// wait, and in the last step, too (they are of no use there): had a step not begun any, the compiler would wait for
-  /// memory before the next one's.
-  static constexpr bool kCopiesPassRegisters = Block::kHoldsKeys;
+  /// One warp has a matrix unit to itself: what keeps the unit waiting is time lost.
+  static constexpr bool kIsAlone = Block::kHoldsKeys;
   using Operands = Operand[kKeyTiles][kScoredTiles];
   using Sums = Accumulator[kKeyTiles][kScoredTiles];
+  using SumsOfK = Accumulator[kKeyTiles][kTilesQ];
+  using SumsOfV = Accumulator[kKeyTiles][kTilesV];
 
   Block block;
   Shared& shared = block.shared;
@@ -51,8 +50,8 @@ struct BackwardKernel {
     const TileNumbers& tile = block.tile;
     if constexpr (Block::kKeepsNumbers) block.tile = block.job.tile;
     if constexpr (kConfig.has_features) store_random_values();
-    Accumulator dk[kKeyTiles][kTilesQ];
-    Accumulator dv[kKeyTiles][kTilesV];
+    SumsOfK dk;
+    SumsOfV dv;
     set_to_zero(dk);
     set_to_zero(dv);
     HeldKeys<Block> keys;
@@ -68,44 +67,84 @@ struct BackwardKernel {
       next.end_copies(0, held);
       next.advance();
     }
-    // One step more than there are, for the last one's dq.
-    for (int index = 0; index <= steps; ++index) {
-      wait_for_copies();
-      __syncthreads();
-      typename QuerySteps<Block>::Held held;
-      if (!kCopiesPassRegisters && index + 1 < steps) next.begin_copies(index + 1, held);
-      if (index > 0) {
-        dq.finish((index - 1) % 2);
-        dq.advance();
-      }
-      if (index == steps) break;
-      if (kCopiesPassRegisters) next.begin_copies(index + 1, held);
-      const bool is_masked = needs_mask(dq.row());
-      if (is_masked || kMasksInOneStep) {
-        step<true>(dq.row(), dq.head(), index, is_masked, keys, dk, dv);
-      } else {
-        step<false>(dq.row(), dq.head(), index, false, keys, dk, dv);
-      }
-      if (kCopiesPassRegisters || index + 1 < steps) {
-        if constexpr (kStages == 1) __syncthreads();
-        next.end_copies(index + 1, held);
-        next.advance();
-      }
+    if constexpr (kIsAlone) {
+      walk_alone(steps, next, dq, keys, dk, dv);
+    } else {
+      walk(steps, next, dq, keys, dk, dv);
     }
     const KernelParams& again = arch::read_again<0>(block.params);
     store_keys(block, again.dk, dk, block.hdim_q(), again.scale);
     store_keys(block, again.dv, dv, block.hdim_v(), 1.0F);
   }
 
+  /// Over all query tiles, each step's dq in the next one, of which there is one more.
+  __device__ __forceinline__ void walk(int steps, QuerySteps<Block>& next, DqSteps<Block>& dq,
+                                       const HeldKeys<Block>& keys, SumsOfK& dk, SumsOfV& dv) {
+    for (int index = 0; index <= steps; ++index) {
+      wait_for_copies();
+      __syncthreads();
+      typename QuerySteps<Block>::Held held;
+      if (index + 1 < steps) next.begin_copies(index + 1, held);
+      if (index > 0) {
+        dq.finish((index - 1) % 2);
+        dq.advance();
+      }
+      if (index == steps) break;
+      const bool is_masked = needs_mask(dq.row());
+      if (is_masked) {
+        step<true>(dq.row(), dq.head(), index, is_masked, keys, dk, dv);
+      } else {
+        step<false>(dq.row(), dq.head(), index, false, keys, dk, dv);
+      }
+      if (index + 1 < steps) {
+        next.end_copies(index + 1, held);
+        next.advance();
+      }
+    }
+  }
+
+  /// The same for a warp that has a matrix unit to itself. Products that don't need each other, dq's of the step before
+  /// among them, are one stretch of code without a branch, so that other work fits between. Memory answers in the order
+  /// in which it was asked: copies are begun behind the step's last addition to dq_acc. They are begun in the last
+  /// step, too, where they are of no use: the compiler would wait for memory behind a condition.
+  __device__ __forceinline__ void walk_alone(int steps, QuerySteps<Block>& next, DqSteps<Block>& dq,
+                                             const HeldKeys<Block>& keys, SumsOfK& dk, SumsOfV& dv) {
+    if (steps == 0) return;
+    const TileNumbers& tile = block.tile;
+    int row = tile.first_row, head = 0;
+    for (int index = 0; index < steps; ++index) {
+      __syncthreads();
+      typename QuerySteps<Block>::Held held;
+      next.begin_copies(index + 1, held);
+      typename DqSteps<Block>::Sums dq_before = {};
+      dq.multiply_keys((index + 1) % 2, dq_before);  // in the first step of whatever lies there
+      step<true>(row, head, index, needs_mask(row), keys, dk, dv);
+      if constexpr (kStages == 1) __syncthreads();
+      next.end_copies(index + 1, held);
+      next.advance();
+      if (index > 0) {
+        dq.write(dq_before);
+        dq.advance();
+      }
+      row += kM;
+      if (row >= tile.end_row) {
+        row = tile.first_row;
+        ++head;
+      }
+    }
+    __syncthreads();
+    dq.finish((steps - 1) % 2);
+  }
+
   /// One query tile: its part of dk and dv, and its dS for dq.
   template <bool kCanBeMasked>
   __device__ __forceinline__ void step(int row, int head, int index, bool is_masked, const HeldKeys<Block>& keys,
-                                       Accumulator (&dk)[kKeyTiles][kTilesQ], Accumulator (&dv)[kKeyTiles][kTilesV]) {
+                                       SumsOfK& dk, SumsOfV& dv) {
     const int own = block.half() * kScoredTiles * 16;  // the first row that this warp scores
     std::uint16_t* shared_ds = shared.ds[index % 2] + key_place<kPitchS>(0, block.warp_keys());
     [[maybe_unused]] std::uint16_t* shared_p = shared.p + key_place<kPitchS>(0, block.warp_keys());
     Operands p = {}, ds = {};
-    if (kCanBeMasked && !kMasksInOneStep && is_masked && !takes_part(row)) {
+    if (kCanBeMasked && !kIsAlone && is_masked && !takes_part(row)) {
       // Every warp meets as many barriers as the others: racecheck loses count where some leave one out.
       if constexpr (kSplit > 1) sync_warps(block.warp() / kSplit, kSplit);
       return store_operands<kPitchS>(shared_ds + key_place<kPitchS>(own, 0), ds, block.lane);
@@ -138,13 +177,15 @@ struct BackwardKernel {
     Sums s = {};
     multiply_rows<kType, Block::kHoldsKeys, kPitchQ>(s, held.k, shared.k + block.warp_keys() * kPitchQ,
                                                      shared.q[index % kStages] + own * kPitchQ, block.lane);
-    if constexpr (!kConfig.has_features) {
+    const auto finish_p = [&] {
       exponentiate(stats, block.scale, block.lane, s);
       if (kCanBeMasked && is_masked) hide(local_band(row), s);
-    }
+    };
+    if constexpr (!kConfig.has_features && !kIsAlone) finish_p();
     Sums dp = {};
     multiply_rows<kType, Block::kHoldsKeys, kPitchV>(dp, held.v, shared.v + block.warp_keys() * kPitchV,
                                                      shared.dout[index % kStages] + own * kPitchV, block.lane);
+    if constexpr (!kConfig.has_features && kIsAlone) finish_p();
     if constexpr (kConfig.has_features) {
       const TileJob& job = block.job;
       finish_with_features<kType>(logit_features(block.params, job.sequence, block.head_q(head), job.q, job.k),

@@ -17,9 +17,6 @@ class DqSteps {
   static constexpr int kWarpsN = kConfig.warps / kWarpsM;
   static constexpr int kTilesM = Block::kRowTiles / kWarpsM;
   static constexpr int kTilesN = Block::kDepthQ / kWarpsN;
-  /// A warp's columns in two halves where they are many, so that the first are on their way to memory while the others
-  /// are computed.
-  static constexpr int kTilesAtOnce = kTilesN % 4 == 0 ? kTilesN / 2 : kTilesN;
   static constexpr int kStep = 16 * kKeyOperandTiles;  ///< keys of one product
   static_assert(kTilesM * kWarpsM == Block::kRowTiles && kTilesN * kWarpsN == Block::kDepthQ && kN % kStep == 0);
 
@@ -61,30 +58,31 @@ class DqSteps {
     }
   }
 
+  /// What a warp multiplies at once: all its columns, or one half after the other, so that the first is on its way to
+  /// memory while the second is computed.
+  static constexpr int kTilesAtOnce = kTilesN % 4 == 0 && !Block::kHoldsKeys ? kTilesN / 2 : kTilesN;
+  using Sums = Accumulator[kTilesM][kTilesAtOnce];
+
   /// dq of a step whose dS lies in shared memory.
   __device__ __forceinline__ void finish(int stage) const {
 #pragma unroll
-    for (int first = 0; first < kTilesN; first += kTilesAtOnce) finish_columns(stage, first);
+    for (int first = 0; first < kTilesN; first += kTilesAtOnce) {
+      Sums sums = {};
+      multiply_keys(stage, sums, first);
+      write(sums, first);
+    }
   }
 
- private:
-  __device__ int first_tile_m() const { return block_.warp() / kWarpsN * kTilesM; }
-  __device__ int first_tile_n() const { return block_.warp() % kWarpsN * kTilesN; }
-  __device__ std::int64_t row_bytes() const {
-    return kConfig.is_direct ? block_.params.dq.stride_seqlen * 2 : block_.params.problem.hdim_q * 4;
-  }
-
-  __device__ __forceinline__ void finish_columns(int stage, int first) const {
+  /// sums += dS K; of the columns from tile `first` on.
+  __device__ __forceinline__ void multiply_keys(int stage, Sums& sums, int first = 0) const {
     constexpr int kPitchK = Block::kPitchK;
     constexpr int kPitchS = Block::kPitchS;
     const int lane = block_.lane;
-    const int tile_m = first_tile_m();
-    const int tile_n = first_tile_n() + first;
     const std::uint16_t* ds =
-        block_.shared.ds[stage] + key_place<kPitchS>(tile_m * 16, 0) + left_key_offset(kPitchS, lane);
-    const std::uint16_t* k = block_.shared.k + key_place<kPitchK>(tile_n * 16, 0) + right_key_offset(kPitchK, lane);
-    Accumulator dq[kTilesM][kTilesAtOnce] = {};
-    const auto multiply_keys = [&](int key) {
+        block_.shared.ds[stage] + key_place<kPitchS>(first_tile_m() * 16, 0) + left_key_offset(kPitchS, lane);
+    const std::uint16_t* k =
+        block_.shared.k + key_place<kPitchK>((first_tile_n() + first) * 16, 0) + right_key_offset(kPitchK, lane);
+    const auto multiply_tiles = [&](int key) {
       KeyOperand left[kTilesM];
 #pragma unroll
       for (int m = 0; m < kTilesM; ++m) left[m] = load_left_keys(ds + key_place<kPitchS>(m * 16, key), kPitchS);
@@ -92,26 +90,42 @@ class DqSteps {
       for (int n = 0; n < kTilesAtOnce; ++n) {
         const KeyOperand right = load_right_keys(k + key_place<kPitchK>(n * 16, key), kPitchK);
 #pragma unroll
-        for (int m = 0; m < kTilesM; ++m) multiply<Block::kType>(dq[m][n], left[m], right);
+        for (int m = 0; m < kTilesM; ++m) multiply<Block::kType>(sums[m][n], left[m], right);
       }
     };
-    const KernelParams& params = block_.params;
-    const TileJob& job = block_.job;
     if constexpr (kConfig.is_direct) {
       const Band& band = block_.tile.band;
       const int end = min(min(block_.tile.seqlen_k, kN), row_ + kM + band.high);
 #pragma unroll 2
-      for (int key = max(row_ + band.low, 0) / kStep * kStep; key < end; key += kStep) multiply_keys(key);
-      const int rows = static_cast<int>(job.q.physical) - row_ - tile_m * 16;
-      store_dq<Block::kType>(dq, target_, row_bytes(), first * 16, rows, block_.hdim_q() - tile_n * 16, params.scale,
-                             block_.is_aligned(), lane);
+      for (int key = max(row_ + band.low, 0) / kStep * kStep; key < end; key += kStep) multiply_tiles(key);
     } else {
 #pragma unroll kConfig.dq_unroll
-      for (int key = 0; key < kN; key += kStep) multiply_keys(key);
-      add_to_dq_acc(dq, target_ + first * 16 * DqOrder::kGroupRows * 4, params.problem.hdim_q, tile_n * 16,
-                    {row_ + tile_m * 16, job.q.physical, block_.tile.seqlen_q}, block_.hdim_q() - tile_n * 16,
-                    block_.is_deterministic, job.adds, lane);
+      for (int key = 0; key < kN; key += kStep) multiply_tiles(key);
     }
+  }
+
+  /// To dq or dq_acc.
+  __device__ __forceinline__ void write(const Sums& sums, int first = 0) const {
+    const KernelParams& params = block_.params;
+    const TileJob& job = block_.job;
+    const int row = row_ + first_tile_m() * 16;
+    const int column = (first_tile_n() + first) * 16;
+    const int columns = block_.hdim_q() - column;
+    if constexpr (kConfig.is_direct) {
+      store_dq<Block::kType>(sums, target_, row_bytes(), first * 16, static_cast<int>(job.q.physical) - row, columns,
+                             params.scale, block_.is_aligned(), block_.lane);
+    } else {
+      add_to_dq_acc(sums, target_ + first * 16 * DqOrder::kGroupRows * 4, params.problem.hdim_q, column,
+                    {row, job.q.physical, block_.tile.seqlen_q}, columns, block_.is_deterministic, job.adds,
+                    block_.lane);
+    }
+  }
+
+ private:
+  __device__ int first_tile_m() const { return block_.warp() / kWarpsN * kTilesM; }
+  __device__ int first_tile_n() const { return block_.warp() % kWarpsN * kTilesN; }
+  __device__ std::int64_t row_bytes() const {
+    return kConfig.is_direct ? block_.params.dq.stride_seqlen * 2 : block_.params.problem.hdim_q * 4;
   }
 
   Block& block_;

@@ -124,7 +124,8 @@ class QuerySteps {
     const float sum = Dots::sum(parts);
     const int row = Dots::row(block_.thread);
     if (row < kM && Dots::is_first(block_.thread)) {
-      reinterpret_cast<float*>(block_.shared.stats[index % 2])[row / 2 * 4 + row % 2 + 2] = arch::plain_nan(sum - parts.dlse);
+      reinterpret_cast<float*>(block_.shared.stats[index % 2])[row / 2 * 4 + row % 2 + 2] =
+          arch::plain_nan(sum - parts.dlse);
     }
   }
 
