@@ -39,6 +39,9 @@ struct BackwardBlock {
   static_assert(kDepthQ % kDeepTiles == 0 && kDepthV % kDeepTiles == 0);
   static_assert(kConfig.lanes == kLanes && kHoldsKeys == kKeysAlongRows && (kSplit == 1 || !kHoldsKeys));
 
+  using SumsOfK = Accumulator[kKeyTiles][kTilesQ];
+  using SumsOfV = Accumulator[kKeyTiles][kTilesV];
+
   struct Shared {
     std::uint16_t k[kConfig.k_elements()];
     std::uint16_t v[kConfig.v_elements()];
@@ -89,6 +92,19 @@ struct BackwardBlock {
   __device__ std::uint16_t* rows_of(const TensorRef& t, const SequenceRange& range, std::int64_t row,
                                     std::int64_t head) const {
     return static_cast<std::uint16_t*>(t.data) + offset_of(t, range, row, head);
+  }
+  /// Some key of the tile may be hidden from some row of the step that begins with `row`, or lie beyond the sequence.
+  __device__ bool needs_mask(int row) const {
+    const int last_key = tile.key_begin + kN - 1;
+    return last_key >= tile.seqlen_k || last_key > row + tile.band.high ||
+           tile.key_begin < row + kM - 1 + tile.band.low;
+  }
+  /// From this lane's first of the rows from `first` on, and its first key. Made of the mask anew: the compiler would
+  /// read tile.band too early, and keep it in registers that are short.
+  __device__ LocalBand local_band(int first) const {
+    return Band::of(params.problem.mask, tile.seqlen_q, tile.seqlen_k)
+        .from(first + Accumulator::column(0, lane), tile.key_begin + warp_keys() + Accumulator::row(0, lane),
+              tile.seqlen_k);
   }
   /// Of the key head's group.
   __device__ std::int64_t head_q(int head) const { return job.head_k * tile.group + head; }

@@ -68,39 +68,32 @@ class DqSteps {
 #pragma unroll
     for (int first = 0; first < kTilesN; first += kTilesAtOnce) {
       Sums sums = {};
-      multiply_keys(stage, sums, first);
+      multiply(stage, first, sums);
       write(sums, first);
     }
   }
 
-  /// sums += dS K; of the columns from tile `first` on.
-  __device__ __forceinline__ void multiply_keys(int stage, Sums& sums, int first = 0) const {
-    constexpr int kPitchK = Block::kPitchK;
-    constexpr int kPitchS = Block::kPitchS;
-    const int lane = block_.lane;
-    const std::uint16_t* ds =
-        block_.shared.ds[stage] + key_place<kPitchS>(first_tile_m() * 16, 0) + left_key_offset(kPitchS, lane);
-    const std::uint16_t* k =
-        block_.shared.k + key_place<kPitchK>((first_tile_n() + first) * 16, 0) + right_key_offset(kPitchK, lane);
-    const auto multiply_tiles = [&](int key) {
-      KeyOperand left[kTilesM];
+  /// dS and K of a step as operands, where there are registers for all of them at once.
+  struct Operands {
+    KeyOperand ds[kN / kStep][kTilesM];
+    KeyOperand k[kN / kStep][kTilesAtOnce];
+  };
+  static constexpr bool kReadsAhead = !kConfig.is_direct && sizeof(Operands) <= 64 * sizeof(std::uint32_t);
+
+  __device__ __forceinline__ void read_ahead(int stage, Operands& operands) const {
+    if constexpr (kReadsAhead) {
+      const Places from = places(stage, 0);
 #pragma unroll
-      for (int m = 0; m < kTilesM; ++m) left[m] = load_left_keys(ds + key_place<kPitchS>(m * 16, key), kPitchS);
+      for (int i = 0; i < kN / kStep; ++i) load(from, i * kStep, operands.ds[i], operands.k[i]);
+    }
+  }
+  /// sums += dS K, with what read_ahead() has read.
+  __device__ __forceinline__ void multiply(int stage, const Operands& operands, Sums& sums) const {
+    if constexpr (kReadsAhead) {
 #pragma unroll
-      for (int n = 0; n < kTilesAtOnce; ++n) {
-        const KeyOperand right = load_right_keys(k + key_place<kPitchK>(n * 16, key), kPitchK);
-#pragma unroll
-        for (int m = 0; m < kTilesM; ++m) multiply<Block::kType>(sums[m][n], left[m], right);
-      }
-    };
-    if constexpr (kConfig.is_direct) {
-      const Band& band = block_.tile.band;
-      const int end = min(min(block_.tile.seqlen_k, kN), row_ + kM + band.high);
-#pragma unroll 2
-      for (int key = max(row_ + band.low, 0) / kStep * kStep; key < end; key += kStep) multiply_tiles(key);
+      for (int i = 0; i < kN / kStep; ++i) multiply_tiles(operands.ds[i], operands.k[i], sums);
     } else {
-#pragma unroll kConfig.dq_unroll
-      for (int key = 0; key < kN; key += kStep) multiply_tiles(key);
+      multiply(stage, 0, sums);
     }
   }
 
@@ -122,6 +115,55 @@ class DqSteps {
   }
 
  private:
+  /// Where this lane's operands begin in shared memory.
+  struct Places {
+    const std::uint16_t* ds;
+    const std::uint16_t* k;
+  };
+  static constexpr int kPitchK = Block::kPitchK;
+  static constexpr int kPitchS = Block::kPitchS;
+
+  __device__ Places places(int stage, int first) const {
+    return {
+        block_.shared.ds[stage] + key_place<kPitchS>(first_tile_m() * 16, 0) + left_key_offset(kPitchS, block_.lane),
+        block_.shared.k + key_place<kPitchK>((first_tile_n() + first) * 16, 0) +
+            right_key_offset(kPitchK, block_.lane)};
+  }
+  __device__ __forceinline__ static void load(const Places& from, int key, KeyOperand (&ds)[kTilesM],
+                                              KeyOperand (&k)[kTilesAtOnce]) {
+#pragma unroll
+    for (int m = 0; m < kTilesM; ++m) ds[m] = load_left_keys(from.ds + key_place<kPitchS>(m * 16, key), kPitchS);
+#pragma unroll
+    for (int n = 0; n < kTilesAtOnce; ++n) k[n] = load_right_keys(from.k + key_place<kPitchK>(n * 16, key), kPitchK);
+  }
+  __device__ __forceinline__ static void multiply_tiles(const KeyOperand (&ds)[kTilesM],
+                                                        const KeyOperand (&k)[kTilesAtOnce], Sums& sums) {
+#pragma unroll
+    for (int n = 0; n < kTilesAtOnce; ++n) {
+#pragma unroll
+      for (int m = 0; m < kTilesM; ++m) fmhax::portable::multiply<Block::kType>(sums[m][n], ds[m], k[n]);
+    }
+  }
+  /// sums += dS K; of the columns from tile `first` on.
+  __device__ __forceinline__ void multiply(int stage, int first, Sums& sums) const {
+    const Places from = places(stage, first);
+    const auto multiply_keys = [&](int key) {
+      KeyOperand ds[kTilesM];
+      KeyOperand k[kTilesAtOnce];
+      load(from, key, ds, k);
+      multiply_tiles(ds, k, sums);
+    };
+    if constexpr (kConfig.is_direct) {
+      const Band& band = block_.tile.band;
+      const int end = min(min(block_.tile.seqlen_k, kN), row_ + kM + band.high);
+#pragma unroll 2
+      for (int key = max(row_ + band.low, 0) / kStep * kStep; key < end; key += kStep) multiply_keys(key);
+    } else {
+#pragma unroll kConfig.dq_unroll
+      for (int key = 0; key < kN; key += kStep) multiply_keys(key);
+    }
+  }
+
   __device__ int first_tile_m() const { return block_.warp() / kWarpsN * kTilesM; }
   __device__ int first_tile_n() const { return block_.warp() % kWarpsN * kTilesN; }
   __device__ std::int64_t row_bytes() const {

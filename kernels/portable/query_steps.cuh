@@ -35,17 +35,13 @@ class QuerySteps {
 
   __device__ explicit QuerySteps(Block& block) : block_(block) {}
 
-  /// At the first row of the first head.
-  __device__ __forceinline__ void move_to_head() {
-    const KernelParams& again = arch::read_again<0>(block_.params);
-    const TileJob& job = block_.job;
-    row_ = block_.tile.first_row;
-    const std::int64_t head = block_.head_q(head_);
-    q_ = CopyQ::source(block_.thread, block_.rows_of(again.q, job.q, row_, head), again.q.stride_seqlen);
-    dout_ = CopyDout::source(block_.thread, block_.rows_of(again.dout, job.q, row_, head), again.dout.stride_seqlen);
-    const TensorRef& t = brings_d() ? again.d : again.lse;
-    stats_ = static_cast<const float*>(t.data) + block_.offset_of(t, job.q, row_ + stats_row(), head);
-    if constexpr (kKeepsStrides) strides_ = {again.q.stride_seqlen, again.dout.stride_seqlen, t.stride_seqlen};
+  /// Brings the first step's tile.
+  __device__ __forceinline__ void begin() {
+    move_to_head();
+    Held held;
+    begin_copies(0, held);
+    end_copies(0, held);
+    advance();
   }
 
   __device__ __forceinline__ void advance() {
@@ -87,6 +83,19 @@ class QuerySteps {
   }
 
  private:
+  /// At the first row of a head.
+  __device__ __forceinline__ void move_to_head() {
+    const KernelParams& again = arch::read_again<0>(block_.params);
+    const TileJob& job = block_.job;
+    row_ = block_.tile.first_row;
+    const std::int64_t head = block_.head_q(head_);
+    q_ = CopyQ::source(block_.thread, block_.rows_of(again.q, job.q, row_, head), again.q.stride_seqlen);
+    dout_ = CopyDout::source(block_.thread, block_.rows_of(again.dout, job.q, row_, head), again.dout.stride_seqlen);
+    const TensorRef& t = brings_d() ? again.d : again.lse;
+    stats_ = static_cast<const float*>(t.data) + block_.offset_of(t, job.q, row_ + stats_row(), head);
+    if constexpr (kKeepsStrides) strides_ = {again.q.stride_seqlen, again.dout.stride_seqlen, t.stride_seqlen};
+  }
+
   // A thread brings the number that lies at its own place in `stats`.
   __device__ bool brings_d() const { return (block_.thread & 2) != 0; }
   __device__ bool brings_stats() const {

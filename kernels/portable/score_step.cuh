@@ -132,4 +132,27 @@ __device__ __forceinline__ void finish_with_features(const LogitFeatures& logits
   }
 }
 
+/// The same for a block's query head `head`, and its warp's keys.
+template <class Block, int kKeyTiles, int kRowTiles>
+__device__ __forceinline__ void finish_with_features(const Block& block, int head, const float4* stats, int first_row,
+                                                     Accumulator (&s)[kKeyTiles][kRowTiles],
+                                                     Accumulator (&dp)[kKeyTiles][kRowTiles]) {
+  const TileJob& job = block.job;
+  finish_with_features<Block::kType>(logit_features(block.params, job.sequence, block.head_q(head), job.q, job.k),
+                                     dropout_features(block.params, job.sequence, block.head_q(head)),
+                                     block.local_band(first_row), stats, block.scale, first_row,
+                                     block.tile.key_begin + block.warp_keys(), block.tile.seqlen_q, block.lane, s, dp);
+}
+
+/// Rounded, as left operands of the next products.
+template <DataType kType, int kKeyTiles, int kRowTiles>
+__device__ __forceinline__ void round_to_operands(const Accumulator (&sums)[kKeyTiles][kRowTiles],
+                                                  Operand (&to)[kKeyTiles][kRowTiles]) {
+#pragma unroll
+  for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) to[m][i] = to_operand<kType>(sums[m][i]);
+  }
+}
+
 }  // namespace fmhax::portable

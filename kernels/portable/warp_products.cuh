@@ -15,53 +15,101 @@ __device__ __forceinline__ void set_to_zero(Accumulator (&sums)[kTilesM][kTilesN
   }
 }
 
-/// sums[m][i] += left_m * rows_i^T, along rows of memory. The left operand is held, or lies in shared memory.
-template <DataType kType, bool kHoldsLeft, int kPitch, int kTilesM, int kTilesN, int kDepth>
-__device__ __forceinline__ void multiply_rows(Accumulator (&sums)[kTilesM][kTilesN],
-                                              const DeepOperand (&held)[kTilesM][kDepth],
-                                              const std::uint16_t* left_rows, const std::uint16_t* rows, int lane) {
+/// sums[m][i] += left_m * rows_i^T, along rows of shared memory.
+template <DataType kType, int kDepth, int kPitch, int kTilesM, int kTilesN>
+__device__ __forceinline__ void multiply_rows(Accumulator (&sums)[kTilesM][kTilesN], const std::uint16_t* left_rows,
+                                              const std::uint16_t* rows, int lane) {
   left_rows += left_deep_offset(kPitch, lane);
   rows += right_deep_offset(kPitch, lane);
 #pragma unroll
-  for (int depth = 0; depth < kDepth; ++depth) {
-    const int column = depth * 16 * kDeepTiles;
+  for (int depth = 0; depth < kDepth; depth += kDeepTiles) {
     DeepOperand left[kTilesM];
 #pragma unroll
-    for (int m = 0; m < kTilesM; ++m) {
-      left[m] = kHoldsLeft ? held[m][depth] : load_left_deep(left_rows + m * 16 * kPitch + column);
-    }
+    for (int m = 0; m < kTilesM; ++m) left[m] = load_left_deep(left_rows + m * 16 * kPitch + depth * 16);
 #pragma unroll
     for (int i = 0; i < kTilesN; ++i) {
-      const DeepOperand right = load_right_deep(rows + i * 16 * kPitch + column);
+      const DeepOperand right = load_right_deep(rows + i * 16 * kPitch + depth * 16);
 #pragma unroll
       for (int m = 0; m < kTilesM; ++m) multiply<kType>(sums[m][i], left[m], right);
     }
   }
 }
 
-/// sums[m][n] += left[m][i] * rows_i, summed over i; rows come with this lane's right_group_offset. Of the sums, tiles
-/// share their columns as the operands' do (kColumnGroup).
+/// sums[m][n] += left[m][i] * rows_i, summed over i, across rows of shared memory; rows come with this lane's
+/// right_offset.
 template <DataType kType, int kPitch, int kTilesM, int kTilesN, int kDepth>
-__device__ __forceinline__ void accumulate(Accumulator (&sums)[kTilesM][kTilesN],
-                                           const Operand (&left)[kTilesM][kDepth], const std::uint16_t* rows) {
-  constexpr int kGroup = kColumnGroup<kTilesN>;
+__device__ __forceinline__ void multiply_columns(Accumulator (&sums)[kTilesM][kTilesN],
+                                                 const Operand (&left)[kTilesM][kDepth], const std::uint16_t* rows) {
+#pragma unroll
+  for (int i = 0; i < kDepth; ++i) {
+#pragma unroll
+    for (int n = 0; n < kTilesN; ++n) {
+      const Operand right = load_right(rows + i * 16 * kPitch + n * 16, kPitch);
+#pragma unroll
+      for (int m = 0; m < kTilesM; ++m) multiply<kType>(sums[m][n], left[m][i], right);
+    }
+  }
+}
+
+// The same two with all operands in registers, in two parts.
+
+template <int kPitch, int kTiles, int kDepth>
+__device__ __forceinline__ void load_rows(const std::uint16_t* rows, int lane, DeepOperand (&to)[kTiles][kDepth]) {
+  rows += right_deep_offset(kPitch, lane);
+#pragma unroll
+  for (int depth = 0; depth < kDepth; ++depth) {
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) to[i][depth] = load_right_deep(rows + i * 16 * kPitch + depth * 16 * kDeepTiles);
+  }
+}
+/// sums[m][i] += left_m * rows_i^T
+template <DataType kType, int kTilesM, int kTilesN, int kDepth>
+__device__ __forceinline__ void multiply_rows(Accumulator (&sums)[kTilesM][kTilesN],
+                                              const DeepOperand (&left)[kTilesM][kDepth],
+                                              const DeepOperand (&rows)[kTilesN][kDepth]) {
+#pragma unroll
+  for (int depth = 0; depth < kDepth; ++depth) {
+#pragma unroll
+    for (int i = 0; i < kTilesN; ++i) {
+#pragma unroll
+      for (int m = 0; m < kTilesM; ++m) multiply<kType>(sums[m][i], left[m][depth], rows[i][depth]);
+    }
+  }
+}
+
+template <int kPitch, int kGroup, int kDepth, int kGroups>
+__device__ __forceinline__ void load_columns(const std::uint16_t* rows, int lane,
+                                             ColumnGroup<kGroup> (&to)[kDepth][kGroups]) {
+  rows += ColumnGroup<kGroup>::offset(kPitch, lane);
+#pragma unroll
+  for (int i = 0; i < kDepth; ++i) {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) to[i][n].load(rows + i * 16 * kPitch + n * 16 * kGroup, kPitch);
+  }
+}
+/// sums[m][n] += left[m][i] * rows_i, summed over i. Of the sums, tiles share their columns as the groups' do.
+template <DataType kType, int kTilesM, int kTilesN, int kGroup, int kDepth, int kGroups>
+__device__ __forceinline__ void multiply_columns(Accumulator (&sums)[kTilesM][kTilesN],
+                                                 const Operand (&left)[kTilesM][kDepth],
+                                                 const ColumnGroup<kGroup> (&columns)[kDepth][kGroups]) {
+  static_assert(kGroup * kGroups == kTilesN);
   constexpr int kDeep = kDepth % kDeepTiles == 0 ? kDeepTiles : 1;
 #pragma unroll
   for (int i = 0; i < kDepth; i += kDeep) {
 #pragma unroll
-    for (int n = 0; n < kTilesN; n += kGroup) {
+    for (int n = 0; n < kGroups; ++n) {
       Operand right[kDeep][kGroup];
 #pragma unroll
-      for (int d = 0; d < kDeep; ++d) load_right_group(rows + (i + d) * 16 * kPitch + n * 16, kPitch, right[d]);
+      for (int d = 0; d < kDeep; ++d) columns[i + d][n].sort(right[d]);
 #pragma unroll
       for (int g = 0; g < kGroup; ++g) {
 #pragma unroll
         for (int m = 0; m < kTilesM; ++m) {
+          Accumulator& sum = sums[m][n * kGroup + g];
           if constexpr (kDeep == 1) {
-            multiply<kType>(sums[m][n + g], left[m][i], right[0][g]);
+            multiply<kType>(sum, left[m][i], right[0][g]);
           } else {
-            multiply<kType>(sums[m][n + g], DeepOperand{left[m][i], left[m][i + 1]},
-                            DeepOperand{right[0][g], right[1][g]});
+            multiply<kType>(sum, DeepOperand{left[m][i], left[m][i + 1]}, DeepOperand{right[0][g], right[1][g]});
           }
         }
       }

@@ -35,9 +35,10 @@ __device__ void add_product(Accumulator (&sums)[kTiles], const Operand& left, co
       operands[0] =
           load_right(right + depth * kOperandPitch + first * 16 + right_offset(kOperandPitch, lane), kOperandPitch);
     } else {
-      load_right_group<kGroup>(
-          right + depth * kOperandPitch + first * 16 + right_group_offset<kGroup>(kOperandPitch, lane), kOperandPitch,
-          operands);
+      ColumnGroup<kGroup> group;
+      group.load(right + depth * kOperandPitch + first * 16 + ColumnGroup<kGroup>::offset(kOperandPitch, lane),
+                 kOperandPitch);
+      group.sort(operands);
     }
     for (int g = 0; g < kGroup; ++g) multiply<kType>(sums[first + g], left, operands[g]);
   }

@@ -16,7 +16,7 @@ inline constexpr int kLeftElements = kProductDepth * kOperandPitch;
 inline constexpr int kRightElements = kProductColumns * kOperandPitch;
 
 /// How an operand lies in memory: by_rows as the product names its rows and columns, transposed, or transposed as
-/// load_left_deep and load_right_deep want it; grouped as load_right_group does.
+/// load_left_deep and load_right_deep want it; grouped as ColumnGroup does.
 enum class LeftWay : std::int32_t { by_rows, transposed, deep };
 enum class RightWay : std::int32_t { by_rows, transposed, grouped, deep };
 

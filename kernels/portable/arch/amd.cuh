@@ -129,7 +129,9 @@ __device__ __forceinline__ std::uint32_t floats_to_fp16_pair(float first, float 
 }
 /// A NaN becomes one whose lower half is 0, as those are that come of 16-bit numbers. For these there is a cheaper
 /// rounding: there is no instruction for it before gfx950, and added to other NaNs it may carry into the sign.
-__device__ __forceinline__ float plain_nan(float value) { return value != value ? __uint_as_float(0x7fc00000U) : value; }
+__device__ __forceinline__ float plain_nan(float value) {
+  return value != value ? __uint_as_float(0x7fc00000U) : value;
+}
 
 #if defined(__gfx950__)
 __device__ __forceinline__ std::uint32_t plain_floats_to_bf16_pair(float first, float second) {

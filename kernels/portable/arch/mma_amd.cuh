@@ -185,43 +185,42 @@ __device__ inline void multiply(Accumulator& sum, const DeepOperand& left, const
   sum = __builtin_bit_cast(Accumulator, detail::mfma<kType>(right, left, detail::floats(sum)));
 }
 
-/// Right operands whose tiles' rows are the depth: kGroup neighbouring tiles share their columns in turn, so that a
-/// lane reads as many columns of four rows at once and sorts them in registers. Column i of tile g in a group is column
-/// kGroup i + g of the group's.
+/// How many neighbouring ones of kTiles tiles share their columns in turn.
 template <int kTiles>
 inline constexpr int kColumnGroup = kTiles % 4 == 0   ? 4
                                     : kTiles % 2 == 0 ? 2
                                                       : 1;
 
+/// Right operands whose tiles' rows are the depth: kGroup neighbouring tiles share their columns in turn, so that a
+/// lane reads as many columns of four rows at once and sorts them in registers. Column i of tile g in a group is column
+/// kGroup i + g of the group's.
 template <int kGroup>
-__device__ inline int right_group_offset(int pitch, int lane) {
-  return lane / 16 * 4 * pitch + lane % 16 * kGroup;
-}
-template <int kGroup>
-__device__ inline void load_right_group(const std::uint16_t* at, int pitch, Operand (&to)[kGroup]) {
-  if constexpr (kGroup == 1) {
-    to[0] = detail::load_column(at, pitch);
-  } else {
-    std::uint32_t rows[4][kGroup / 2];
+struct ColumnGroup {
+  std::uint32_t rows[4][kGroup / 2];
+
+  __device__ static int offset(int pitch, int lane) { return lane / 16 * 4 * pitch + lane % 16 * kGroup; }
+  __device__ __forceinline__ void load(const std::uint16_t* at, int pitch) {
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      if constexpr (kGroup == 4) {
-        const uint2 words = *reinterpret_cast<const uint2*>(at + j * pitch);
-        rows[j][0] = words.x;
-        rows[j][1] = words.y;
-      } else {
-        rows[j][0] = *reinterpret_cast<const std::uint32_t*>(at + j * pitch);
-      }
-    }
+    for (int j = 0; j < 4; ++j)
+      __builtin_memcpy(rows[j], __builtin_assume_aligned(at + j * pitch, 2 * kGroup), 2 * kGroup);
+  }
+  __device__ __forceinline__ void sort(Operand (&to)[kGroup]) const {
 #pragma unroll
     for (int g = 0; g < kGroup; g += 2) {
-      to[g] = {
-          {detail::low_halves(rows[0][g / 2], rows[1][g / 2]), detail::low_halves(rows[2][g / 2], rows[3][g / 2])}};
-      to[g + 1] = {
-          {detail::high_halves(rows[0][g / 2], rows[1][g / 2]), detail::high_halves(rows[2][g / 2], rows[3][g / 2])}};
+      const auto row = [&](int j) { return rows[j][g / 2]; };
+      to[g] = {{detail::low_halves(row(0), row(1)), detail::low_halves(row(2), row(3))}};
+      to[g + 1] = {{detail::high_halves(row(0), row(1)), detail::high_halves(row(2), row(3))}};
     }
   }
-}
+};
+template <>
+struct ColumnGroup<1> {
+  Operand operand;
+
+  __device__ static int offset(int pitch, int lane) { return across_depth(pitch, lane); }
+  __device__ __forceinline__ void load(const std::uint16_t* at, int pitch) { operand = detail::load_column(at, pitch); }
+  __device__ __forceinline__ void sort(Operand (&to)[1]) const { to[0] = operand; }
+};
 
 /// Operands whose depth is the keys (dS and K, for dq) lie in shared memory with the keys along the rows of memory, so
 /// that they are read as deep ones.
@@ -290,6 +289,9 @@ __device__ inline void end_copy4(void* shared, float held) { *static_cast<float*
 /// A barrier among the `warps` neighbouring warps of group `group`; there is none for less than a block, whose warps
 /// all come here equally often.
 __device__ inline void sync_warps(int, int) { __syncthreads(); }
+
+/// The compiler keeps instructions on their side of this, and orders those between two of them as it likes.
+__device__ __forceinline__ void end_phase() { __builtin_amdgcn_sched_barrier(0); }
 
 /// Waits for all of this thread's copies.
 __device__ inline void wait_for_copies() {}

@@ -118,19 +118,20 @@ __device__ inline DeepOperand load_left_deep(const std::uint16_t* at) { return l
 /// The tile's rows are the product's columns.
 __device__ inline DeepOperand load_right_deep(const std::uint16_t* at) { return load_right_transposed(at); }
 
-/// Right operands whose tiles' rows are the depth: tiles that have to be read together. Here each alone.
+/// How many neighbouring ones of kTiles tiles share their columns in turn: here each has its own.
 template <int kTiles>
 inline constexpr int kColumnGroup = 1;
 
+/// Right operands whose tiles' rows are the depth, read together and sorted: here a plain one.
 template <int kGroup>
-__device__ inline int right_group_offset(int pitch, int lane) {
-  return right_offset(pitch, lane);
-}
-template <int kGroup>
-__device__ inline void load_right_group(const std::uint16_t* at, int pitch, Operand (&to)[kGroup]) {
+struct ColumnGroup {
   static_assert(kGroup == 1);
-  to[0] = load_right(at, pitch);
-}
+  Operand operand;
+
+  __device__ static int offset(int pitch, int lane) { return right_offset(pitch, lane); }
+  __device__ __forceinline__ void load(const std::uint16_t* at, int pitch) { operand = load_right(at, pitch); }
+  __device__ __forceinline__ void sort(Operand (&to)[kGroup]) const { to[0] = operand; }
+};
 
 /// A product's result, rounded, as the left operand of the next product.
 template <DataType kType>
@@ -215,6 +216,9 @@ __device__ inline void end_copy4(void*, float) {}
 __device__ inline void sync_warps(int group, int warps) {
   asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(warps * kLanes) : "memory");
 }
+
+/// Ends a stretch of code across whose ends the compiler moves nothing: not needed here.
+__device__ __forceinline__ void end_phase() {}
 
 /// Waits for all of this thread's copies.
 __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }

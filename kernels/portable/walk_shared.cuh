@@ -1,0 +1,135 @@
+/// @file The steps of a block whose warps share matrix units: while one waits another has work, so a step is written in
+/// the order in which it takes the fewest registers.
+#pragma once
+
+#include "dq_steps.cuh"
+#include "key_rows.cuh"
+#include "query_steps.cuh"
+#include "score_step.cuh"
+#include "warp_products.cuh"
+
+namespace fmhax::portable {
+
+template <class Block>
+class SharedWalk {
+  static constexpr BackwardConfig kConfig = Block::kConfig;
+  static constexpr DataType kType = Block::kType;
+  static constexpr int kM = Block::kM;
+  static constexpr int kSplit = Block::kSplit;
+  static constexpr int kKeyTiles = Block::kKeyTiles;
+  static constexpr int kStages = Block::kStages;
+  static constexpr int kPitchQ = Block::kPitchQ;
+  static constexpr int kPitchV = Block::kPitchV;
+  static constexpr int kPitchS = Block::kPitchS;
+  static constexpr int kScoredTiles = Block::kScoredTiles;
+  static constexpr int kTilesQ = Block::kTilesQ;
+  static constexpr int kTilesV = Block::kTilesV;
+  using Operands = Operand[kKeyTiles][kScoredTiles];
+  using Sums = Accumulator[kKeyTiles][kScoredTiles];
+
+ public:
+  __device__ SharedWalk(Block& block, const HeldKeys<Block>& keys, typename Block::SumsOfK& dk,
+                        typename Block::SumsOfV& dv)
+      : block_(block), shared_(block.shared), keys_(keys), dk_(dk), dv_(dv) {}
+
+  /// Over all query tiles, each step's dq in the next one, of which there is one more.
+  __device__ __forceinline__ void run(int steps) {
+    QuerySteps<Block> next(block_);
+    DqSteps<Block> dq(block_);
+    if (steps > 0) {
+      next.begin();
+      dq.move_to_head();
+    }
+    for (int index = 0; index <= steps; ++index) {
+      wait_for_copies();
+      __syncthreads();
+      typename QuerySteps<Block>::Held held;
+      if (index + 1 < steps) next.begin_copies(index + 1, held);
+      if (index > 0) {
+        dq.finish((index - 1) % 2);
+        dq.advance();
+      }
+      if (index == steps) break;
+      if (block_.needs_mask(dq.row())) {
+        step<true>(dq.row(), dq.head(), index);
+      } else {
+        step<false>(dq.row(), dq.head(), index);
+      }
+      if (index + 1 < steps) {
+        next.end_copies(index + 1, held);
+        next.advance();
+      }
+    }
+  }
+
+ private:
+  /// One query tile: its part of dk and dv, and its dS for dq.
+  template <bool kIsMasked>
+  __device__ __forceinline__ void step(int row, int head, int index) {
+    const int own = block_.half() * kScoredTiles * 16;  // the first row that this warp scores
+    std::uint16_t* shared_ds = shared_.ds[index % 2] + key_place<kPitchS>(0, block_.warp_keys());
+    [[maybe_unused]] std::uint16_t* shared_p = shared_.p + key_place<kPitchS>(0, block_.warp_keys());
+    Operands p = {}, ds = {};
+    if (kIsMasked && !takes_part(row)) {
+      // Every warp meets as many barriers as the others: racecheck loses count where some leave one out.
+      if constexpr (kSplit > 1) sync_warps(block_.warp() / kSplit, kSplit);
+      return store_operands<kPitchS>(shared_ds + key_place<kPitchS>(own, 0), ds, block_.lane);
+    }
+    score<kIsMasked>(row + own, own, head, index, p, ds);
+    store_operands<kPitchS>(shared_ds + key_place<kPitchS>(own, 0), ds, block_.lane);
+    if constexpr (kSplit > 1) store_operands<kPitchS>(shared_p + key_place<kPitchS>(own, 0), p, block_.lane);
+    const std::uint16_t* dout =
+        shared_.dout[index % kStages] + block_.half() * kTilesV * 16 + right_offset(kPitchV, block_.lane);
+    const std::uint16_t* q =
+        shared_.q[index % kStages] + block_.half() * kTilesQ * 16 + right_offset(kPitchQ, block_.lane);
+    multiply_columns<kType, kPitchV>(dv_, p, dout + own * kPitchV);
+    multiply_columns<kType, kPitchQ>(dk_, ds, q + own * kPitchQ);
+    if constexpr (kSplit > 1) {
+      const int others = kScoredTiles * 16 - own;
+      sync_warps(block_.warp() / kSplit, kSplit);
+      load_operands<kPitchS>(shared_p + key_place<kPitchS>(others, 0), p, block_.lane);
+      multiply_columns<kType, kPitchV>(dv_, p, dout + others * kPitchV);
+      load_operands<kPitchS>(shared_ds + key_place<kPitchS>(others, 0), ds, block_.lane);
+      multiply_columns<kType, kPitchQ>(dk_, ds, q + others * kPitchQ);
+    }
+  }
+
+  /// P^T and dS^T of this warp's keys as operands, for its rows from `row` on, which are those from `own` on of the
+  /// step's.
+  template <bool kIsMasked>
+  __device__ __forceinline__ void score(int row, int own, int head, int index, Operands& p, Operands& ds) const {
+    const float4* stats = shared_.stats[index % 2] + own / 2;
+    Sums s = {}, dp = {};
+    multiply_rows<kType, Block::kDepthQ, kPitchQ>(s, shared_.k + block_.warp_keys() * kPitchQ,
+                                                  shared_.q[index % kStages] + own * kPitchQ, block_.lane);
+    if constexpr (!kConfig.has_features) {
+      exponentiate(stats, block_.scale, block_.lane, s);
+      if (kIsMasked) hide(block_.local_band(row), s);
+    }
+    multiply_rows<kType, Block::kDepthV, kPitchV>(dp, shared_.v + block_.warp_keys() * kPitchV,
+                                                  shared_.dout[index % kStages] + own * kPitchV, block_.lane);
+    if constexpr (kConfig.has_features) {
+      finish_with_features(block_, head, stats, row, s, dp);
+    } else {
+      differentiate(stats, block_.lane, s, dp);
+    }
+    round_to_operands<kType>(s, p);
+    round_to_operands<kType>(dp, ds);
+  }
+
+  /// Whether some row of a masked step sees some of this warp's keys.
+  __device__ bool takes_part(int row) const {
+    const TileNumbers& tile = block_.tile;
+    const int first_key = tile.key_begin + block_.warp_keys();
+    const int last_key = first_key + 16 * kKeyTiles - 1;
+    return first_key < tile.seqlen_k && first_key <= row + kM - 1 + tile.band.high && last_key >= row + tile.band.low;
+  }
+
+  Block& block_;
+  typename Block::Shared& shared_;
+  const HeldKeys<Block>& keys_;
+  typename Block::SumsOfK& dk_;
+  typename Block::SumsOfV& dv_;
+};
+
+}  // namespace fmhax::portable
