@@ -1,5 +1,6 @@
 /// @file From S^T = K Q^T and dP^T = V dO^T of a warp's keys and a step's rows to P^T and dS^T. Keys are the rows of
-/// these products, query rows their columns; `stats` has {lse, lse, d, d} of two query rows at a time.
+/// these products, query rows their columns. `stats(i, pair)` is {lse, lse, d, d} of a lane's columns 2 * pair and
+/// 2 * pair + 1 in tile i.
 #pragma once
 
 #include "arch/mma.cuh"
@@ -8,9 +9,9 @@
 
 namespace fmhax::portable {
 
-/// The numbers of a lane's columns 2 * pair and 2 * pair + 1 in tile i.
-__device__ __forceinline__ float4 stats_of(const float4* stats, int i, int pair, int lane) {
-  return stats[i * 8 + Accumulator::column(2 * pair, lane) / 2];
+/// Where stats(i, pair) lie in shared memory, which has them of two query rows at a time.
+__device__ __forceinline__ int stats_place(int i, int pair, int lane) {
+  return i * 8 + Accumulator::column(2 * pair, lane) / 2;
 }
 
 /// Whether the key of row r in tile m is hidden from the query row of column c in tile i; the band is seen from the
@@ -38,15 +39,14 @@ __device__ __forceinline__ void hide(const LocalBand& band, Accumulator (&p)[kKe
 }
 
 /// s becomes P.
-template <int kKeyTiles, int kRowTiles>
-__device__ __forceinline__ void exponentiate(const float4* stats, float scale, int lane,
-                                             Accumulator (&s)[kKeyTiles][kRowTiles]) {
+template <class Stats, int kKeyTiles, int kRowTiles>
+__device__ __forceinline__ void exponentiate(const Stats& stats, float scale, Accumulator (&s)[kKeyTiles][kRowTiles]) {
   scale *= kLog2E;
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
 #pragma unroll
     for (int pair = 0; pair < Accumulator::kColumns / 2; ++pair) {
-      const float4 of_rows = stats_of(stats, i, pair, lane);
+      const float4 of_rows = stats(i, pair);
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         const float shift = (c == 0 ? of_rows.x : of_rows.y) * kLog2E;
@@ -65,15 +65,14 @@ __device__ __forceinline__ void exponentiate(const float4* stats, float scale, i
 }
 
 /// dp becomes dS.
-template <int kKeyTiles, int kRowTiles>
-__device__ __forceinline__ void differentiate(const float4* stats, int lane,
-                                              const Accumulator (&p)[kKeyTiles][kRowTiles],
+template <class Stats, int kKeyTiles, int kRowTiles>
+__device__ __forceinline__ void differentiate(const Stats& stats, const Accumulator (&p)[kKeyTiles][kRowTiles],
                                               Accumulator (&dp)[kKeyTiles][kRowTiles]) {
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
 #pragma unroll
     for (int pair = 0; pair < Accumulator::kColumns / 2; ++pair) {
-      const float4 of_rows = stats_of(stats, i, pair, lane);
+      const float4 of_rows = stats(i, pair);
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
 #pragma unroll
@@ -92,9 +91,9 @@ __device__ __forceinline__ void differentiate(const float4* stats, int lane,
 
 /// Both at once where features take part: s becomes P as dropout leaves it, dp becomes dS on its way to dq and dk. The
 /// warp's rows begin with `first_row`, its keys with `first_key`, of which `seqlen_q` rows are real.
-template <DataType kType, int kKeyTiles, int kRowTiles>
+template <DataType kType, class Stats, int kKeyTiles, int kRowTiles>
 __device__ __forceinline__ void finish_with_features(const LogitFeatures& logits, const DropoutFeatures& dropout,
-                                                     const LocalBand& band, const float4* stats, float scale,
+                                                     const LocalBand& band, const Stats& stats, float scale,
                                                      int first_row, int first_key, int seqlen_q, int lane,
                                                      Accumulator (&s)[kKeyTiles][kRowTiles],
                                                      Accumulator (&dp)[kKeyTiles][kRowTiles]) {
@@ -111,7 +110,7 @@ __device__ __forceinline__ void finish_with_features(const LogitFeatures& logits
       }
 #pragma unroll
       for (int c = 0; c < Accumulator::kColumns; ++c) {
-        const float4 of_rows = stats_of(stats, i, c / 2, lane);
+        const float4 of_rows = stats(i, c / 2);
         const float lse = c % 2 == 0 ? of_rows.x : of_rows.y;
         const float d = c % 2 == 0 ? of_rows.z : of_rows.w;
         const int row = rows + Accumulator::column(c, lane);
@@ -133,8 +132,8 @@ __device__ __forceinline__ void finish_with_features(const LogitFeatures& logits
 }
 
 /// The same for a block's query head `head`, and its warp's keys.
-template <class Block, int kKeyTiles, int kRowTiles>
-__device__ __forceinline__ void finish_with_features(const Block& block, int head, const float4* stats, int first_row,
+template <class Block, class Stats, int kKeyTiles, int kRowTiles>
+__device__ __forceinline__ void finish_with_features(const Block& block, int head, const Stats& stats, int first_row,
                                                      Accumulator (&s)[kKeyTiles][kRowTiles],
                                                      Accumulator (&dp)[kKeyTiles][kRowTiles]) {
   const TileJob& job = block.job;

@@ -73,7 +73,6 @@ class AloneWalk {
     const int lane = block_.lane;
     const std::uint16_t* q = shared_.q[index % kStages];
     const std::uint16_t* dout = shared_.dout[index % kStages];
-    const float4* stats = shared_.stats[index % 2];
     const int stage_before = (index + 1) % 2;
 
     DeepOperand q_rows[kRowTiles][Block::kDepthQ / kDeepTiles];
@@ -85,13 +84,16 @@ class AloneWalk {
     end_phase();
 
     Sums s = {}, dp = {};
+    float4 numbers[kRowTiles][Accumulator::kColumns / 2];
+    load_stats(shared_.stats[index % 2], numbers);
+    const auto stats = [&](int i, int pair) { return numbers[i][pair]; };
     DeepOperand dout_rows[kRowTiles][Block::kDepthV / kDeepTiles];
     load_rows<kPitchV>(dout, lane, dout_rows);
     multiply_rows<kType>(s, keys_.k, q_rows);
     end_phase();
 
     dq.multiply(stage_before, dq_operands, dq_before);
-    if constexpr (!kConfig.has_features) exponentiate(stats, block_.scale, lane, s);
+    if constexpr (!kConfig.has_features) exponentiate(stats, block_.scale, s);
     end_phase();
 
     multiply_rows<kType>(dp, keys_.v, dout_rows);
@@ -109,7 +111,7 @@ class AloneWalk {
     multiply_columns<kType>(dv_, p, dout_columns);
     Columns<Block::kTilesQ> q_columns;
     load_columns<kPitchQ>(q, lane, q_columns);
-    if constexpr (!kConfig.has_features) differentiate(stats, lane, s, dp);
+    if constexpr (!kConfig.has_features) differentiate(stats, s, dp);
     round_to_operands<kType>(dp, ds);
     end_phase();
 
@@ -118,6 +120,16 @@ class AloneWalk {
     if constexpr (kStages == 1) __syncthreads();
     next.end_copies(index + 1, held);
     next.advance();
+  }
+
+  __device__ __forceinline__ void load_stats(const float4* from,
+                                             float4 (&to)[kRowTiles][Accumulator::kColumns / 2]) const {
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) {
+#pragma unroll
+      for (int pair = 0; pair < Accumulator::kColumns / 2; ++pair)
+        to[i][pair] = from[stats_place(i, pair, block_.lane)];
+    }
   }
 
   Block& block_;

@@ -98,12 +98,14 @@ class SharedWalk {
   /// step's.
   template <bool kIsMasked>
   __device__ __forceinline__ void score(int row, int own, int head, int index, Operands& p, Operands& ds) const {
-    const float4* stats = shared_.stats[index % 2] + own / 2;
+    const auto stats = [from = shared_.stats[index % 2] + own / 2, lane = block_.lane](int i, int pair) {
+      return from[stats_place(i, pair, lane)];
+    };
     Sums s = {}, dp = {};
     multiply_rows<kType, Block::kDepthQ, kPitchQ>(s, shared_.k + block_.warp_keys() * kPitchQ,
                                                   shared_.q[index % kStages] + own * kPitchQ, block_.lane);
     if constexpr (!kConfig.has_features) {
-      exponentiate(stats, block_.scale, block_.lane, s);
+      exponentiate(stats, block_.scale, s);
       if (kIsMasked) hide(block_.local_band(row), s);
     }
     multiply_rows<kType, Block::kDepthV, kPitchV>(dp, shared_.v + block_.warp_keys() * kPitchV,
@@ -111,7 +113,7 @@ class SharedWalk {
     if constexpr (kConfig.has_features) {
       finish_with_features(block_, head, stats, row, s, dp);
     } else {
-      differentiate(stats, block_.lane, s, dp);
+      differentiate(stats, s, dp);
     }
     round_to_operands<kType>(s, p);
     round_to_operands<kType>(dp, ds);
