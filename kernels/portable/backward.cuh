@@ -37,7 +37,7 @@ struct BackwardKernel {
     HeldKeys<Block> keys;
     load_keys(block, keys);
     const int steps = tile.first_row < tile.end_row ? (tile.end_row - tile.first_row + kM - 1) / kM * tile.group : 0;
-    Walk(block, keys, dk, dv).run(steps);
+    Walk(block, keys).run(steps, dk, dv);
     const KernelParams& again = arch::read_again<0>(block.params);
     store_keys(block, again.dk, dk, block.hdim_q(), again.scale);
     store_keys(block, again.dv, dv, block.hdim_v(), 1.0F);

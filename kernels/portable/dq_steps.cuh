@@ -99,7 +99,7 @@ class DqSteps {
 
   /// To dq or dq_acc.
   __device__ __forceinline__ void write(const Sums& sums, int first = 0) const {
-    const KernelParams& params = block_.params;
+    const KernelParams& params = arch::read_again<0>(block_.params);
     const TileJob& job = block_.job;
     const int row = row_ + first_tile_m() * 16;
     const int column = (first_tile_n() + first) * 16;

@@ -117,7 +117,7 @@ class QuerySteps {
 
   /// Asks for what d of the tile is made of.
   __device__ __forceinline__ void load_row_parts(typename Dots::Parts& parts) const {
-    const KernelParams& params = block_.params;
+    const KernelParams& params = arch::read_again<0>(block_.params);
     const TileJob& job = block_.job;
     const int row = row_ + Dots::row(block_.thread);
     const bool is_row = Dots::row(block_.thread) < kM && row < block_.tile.seqlen_q;

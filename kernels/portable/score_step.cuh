@@ -136,9 +136,10 @@ template <class Block, class Stats, int kKeyTiles, int kRowTiles>
 __device__ __forceinline__ void finish_with_features(const Block& block, int head, const Stats& stats, int first_row,
                                                      Accumulator (&s)[kKeyTiles][kRowTiles],
                                                      Accumulator (&dp)[kKeyTiles][kRowTiles]) {
+  const KernelParams& params = arch::read_again<0>(block.params);
   const TileJob& job = block.job;
-  finish_with_features<Block::kType>(logit_features(block.params, job.sequence, block.head_q(head), job.q, job.k),
-                                     dropout_features(block.params, job.sequence, block.head_q(head)),
+  finish_with_features<Block::kType>(logit_features(params, job.sequence, block.head_q(head), job.q, job.k),
+                                     dropout_features(params, job.sequence, block.head_q(head)),
                                      block.local_band(first_row), stats, block.scale, first_row,
                                      block.tile.key_begin + block.warp_keys(), block.tile.seqlen_q, block.lane, s, dp);
 }

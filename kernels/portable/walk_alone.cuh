@@ -26,19 +26,19 @@ class AloneWalk {
   using Sums = Accumulator[kKeyTiles][kRowTiles];
   template <int kTiles>
   using Columns = ColumnGroup<kColumnGroup<kTiles>>[kRowTiles][kTiles / kColumnGroup<kTiles>];
+  using SumsOfK = typename Block::SumsOfK;
+  using SumsOfV = typename Block::SumsOfV;
   using Held = typename QuerySteps<Block>::Held;
   using Dq = DqSteps<Block>;
   static_assert(Block::kSplit == 1);
 
  public:
-  __device__ AloneWalk(Block& block, const HeldKeys<Block>& keys, typename Block::SumsOfK& dk,
-                       typename Block::SumsOfV& dv)
-      : block_(block), shared_(block.shared), keys_(keys), dk_(dk), dv_(dv) {}
+  __device__ AloneWalk(Block& block, const HeldKeys<Block>& keys) : block_(block), shared_(block.shared), keys_(keys) {}
 
   /// Over all query tiles, each step's dq in the next one. Memory answers in the order in which it was asked: copies
   /// are begun behind the step's last addition to dq_acc. They are begun in the last step, too, where they are of no
   /// use: behind a condition the compiler would wait for memory.
-  __device__ __forceinline__ void run(int steps) {
+  __device__ __forceinline__ void run(int steps, SumsOfK& dk, SumsOfV& dv) {
     if (steps == 0) return;
     QuerySteps<Block> next(block_);
     Dq dq(block_);
@@ -50,7 +50,7 @@ class AloneWalk {
     for (int index = 0; index < steps; ++index) {
       __syncthreads();
       typename Dq::Sums dq_before = {};
-      step(row, head, index, next, dq, dq_before);
+      step(row, head, index, next, dq, dq_before, dk, dv);
       if (index > 0) {
         dq.write(dq_before);
         dq.advance();
@@ -69,7 +69,7 @@ class AloneWalk {
   /// One query tile: its part of dk and dv, and its dS for dq; the products for dq of the step before, in the first
   /// step of whatever lies in shared memory; the copies for the next.
   __device__ __forceinline__ void step(int row, int head, int index, QuerySteps<Block>& next, Dq& dq,
-                                       typename Dq::Sums& dq_before) {
+                                       typename Dq::Sums& dq_before, SumsOfK& dk, SumsOfV& dv) {
     const int lane = block_.lane;
     const std::uint16_t* q = shared_.q[index % kStages];
     const std::uint16_t* dout = shared_.dout[index % kStages];
@@ -94,11 +94,13 @@ class AloneWalk {
 
     dq.multiply(stage_before, dq_operands, dq_before);
     if constexpr (!kConfig.has_features) exponentiate(stats, block_.scale, s);
+    order_beside_matrix<16, Work::vector, 4>();
     end_phase();
 
     multiply_rows<kType>(dp, keys_.v, dout_rows);
     Columns<Block::kTilesV> dout_columns;
     load_columns<kPitchV>(dout, lane, dout_columns);
+    order_beside_matrix<8, Work::shared_read, 1>();
     end_phase();
 
     if constexpr (kConfig.has_features) {
@@ -108,15 +110,21 @@ class AloneWalk {
     }
     Operands p, ds;
     round_to_operands<kType>(s, p);
-    multiply_columns<kType>(dv_, p, dout_columns);
+    multiply_columns<kType>(dv, p, dout_columns);
     Columns<Block::kTilesQ> q_columns;
     load_columns<kPitchQ>(q, lane, q_columns);
     if constexpr (!kConfig.has_features) differentiate(stats, s, dp);
     round_to_operands<kType>(dp, ds);
+    order_next<Work::vector, 22>();
+    order_next<Work::shared_read, 8>();
+    order_beside_matrix<16, Work::vector, 4>();
     end_phase();
 
     store_operands<kPitchS>(shared_.ds[index % 2] + key_place<kPitchS>(0, block_.warp_keys()), ds, lane);
-    multiply_columns<kType>(dk_, ds, q_columns);
+    multiply_columns<kType>(dk, ds, q_columns);
+    order_next<Work::vector, 4>();
+    order_beside_matrix<8, Work::vector, 2>();
+    order_beside_matrix<8, Work::shared_write, 1>();
     if constexpr (kStages == 1) __syncthreads();
     next.end_copies(index + 1, held);
     next.advance();
@@ -135,8 +143,6 @@ class AloneWalk {
   Block& block_;
   typename Block::Shared& shared_;
   const HeldKeys<Block>& keys_;
-  typename Block::SumsOfK& dk_;
-  typename Block::SumsOfV& dv_;
 };
 
 }  // namespace fmhax::portable

@@ -24,16 +24,16 @@ class SharedWalk {
   static constexpr int kScoredTiles = Block::kScoredTiles;
   static constexpr int kTilesQ = Block::kTilesQ;
   static constexpr int kTilesV = Block::kTilesV;
+  using SumsOfK = typename Block::SumsOfK;
+  using SumsOfV = typename Block::SumsOfV;
   using Operands = Operand[kKeyTiles][kScoredTiles];
   using Sums = Accumulator[kKeyTiles][kScoredTiles];
 
  public:
-  __device__ SharedWalk(Block& block, const HeldKeys<Block>& keys, typename Block::SumsOfK& dk,
-                        typename Block::SumsOfV& dv)
-      : block_(block), shared_(block.shared), keys_(keys), dk_(dk), dv_(dv) {}
+  __device__ SharedWalk(Block& block, const HeldKeys<Block>&) : block_(block), shared_(block.shared) {}
 
   /// Over all query tiles, each step's dq in the next one, of which there is one more.
-  __device__ __forceinline__ void run(int steps) {
+  __device__ __forceinline__ void run(int steps, SumsOfK& dk, SumsOfV& dv) {
     QuerySteps<Block> next(block_);
     DqSteps<Block> dq(block_);
     if (steps > 0) {
@@ -51,9 +51,9 @@ class SharedWalk {
       }
       if (index == steps) break;
       if (block_.needs_mask(dq.row())) {
-        step<true>(dq.row(), dq.head(), index);
+        step<true>(dq.row(), dq.head(), index, dk, dv);
       } else {
-        step<false>(dq.row(), dq.head(), index);
+        step<false>(dq.row(), dq.head(), index, dk, dv);
       }
       if (index + 1 < steps) {
         next.end_copies(index + 1, held);
@@ -65,7 +65,7 @@ class SharedWalk {
  private:
   /// One query tile: its part of dk and dv, and its dS for dq.
   template <bool kIsMasked>
-  __device__ __forceinline__ void step(int row, int head, int index) {
+  __device__ __forceinline__ void step(int row, int head, int index, SumsOfK& dk, SumsOfV& dv) {
     const int own = block_.half() * kScoredTiles * 16;  // the first row that this warp scores
     std::uint16_t* shared_ds = shared_.ds[index % 2] + key_place<kPitchS>(0, block_.warp_keys());
     [[maybe_unused]] std::uint16_t* shared_p = shared_.p + key_place<kPitchS>(0, block_.warp_keys());
@@ -82,15 +82,15 @@ class SharedWalk {
         shared_.dout[index % kStages] + block_.half() * kTilesV * 16 + right_offset(kPitchV, block_.lane);
     const std::uint16_t* q =
         shared_.q[index % kStages] + block_.half() * kTilesQ * 16 + right_offset(kPitchQ, block_.lane);
-    multiply_columns<kType, kPitchV>(dv_, p, dout + own * kPitchV);
-    multiply_columns<kType, kPitchQ>(dk_, ds, q + own * kPitchQ);
+    multiply_columns<kType, kPitchV>(dv, p, dout + own * kPitchV);
+    multiply_columns<kType, kPitchQ>(dk, ds, q + own * kPitchQ);
     if constexpr (kSplit > 1) {
       const int others = kScoredTiles * 16 - own;
       sync_warps(block_.warp() / kSplit, kSplit);
       load_operands<kPitchS>(shared_p + key_place<kPitchS>(others, 0), p, block_.lane);
-      multiply_columns<kType, kPitchV>(dv_, p, dout + others * kPitchV);
+      multiply_columns<kType, kPitchV>(dv, p, dout + others * kPitchV);
       load_operands<kPitchS>(shared_ds + key_place<kPitchS>(others, 0), ds, block_.lane);
-      multiply_columns<kType, kPitchQ>(dk_, ds, q + others * kPitchQ);
+      multiply_columns<kType, kPitchQ>(dk, ds, q + others * kPitchQ);
     }
   }
 
@@ -129,9 +129,6 @@ class SharedWalk {
 
   Block& block_;
   typename Block::Shared& shared_;
-  const HeldKeys<Block>& keys_;
-  typename Block::SumsOfK& dk_;
-  typename Block::SumsOfV& dv_;
 };
 
 }  // namespace fmhax::portable

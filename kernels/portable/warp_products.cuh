@@ -92,24 +92,24 @@ template <DataType kType, int kTilesM, int kTilesN, int kGroup, int kDepth, int 
 __device__ __forceinline__ void multiply_columns(Accumulator (&sums)[kTilesM][kTilesN],
                                                  const Operand (&left)[kTilesM][kDepth],
                                                  const ColumnGroup<kGroup> (&columns)[kDepth][kGroups]) {
-  static_assert(kGroup * kGroups == kTilesN);
+  static_assert(kGroup * kGroups == kTilesN && kDeepTiles <= 2);
   constexpr int kDeep = kDepth % kDeepTiles == 0 ? kDeepTiles : 1;
 #pragma unroll
   for (int i = 0; i < kDepth; i += kDeep) {
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
-      Operand right[kDeep][kGroup];
-#pragma unroll
-      for (int d = 0; d < kDeep; ++d) columns[i + d][n].sort(right[d]);
+      Operand first[kGroup], second[kGroup];
+      columns[i][n].sort(first);
+      if constexpr (kDeep == 2) columns[i + 1][n].sort(second);
 #pragma unroll
       for (int g = 0; g < kGroup; ++g) {
 #pragma unroll
         for (int m = 0; m < kTilesM; ++m) {
           Accumulator& sum = sums[m][n * kGroup + g];
           if constexpr (kDeep == 1) {
-            multiply<kType>(sum, left[m][i], right[0][g]);
+            multiply<kType>(sum, left[m][i], first[g]);
           } else {
-            multiply<kType>(sum, DeepOperand{left[m][i], left[m][i + 1]}, DeepOperand{right[0][g], right[1][g]});
+            multiply<kType>(sum, DeepOperand{left[m][i], left[m][i + 1]}, DeepOperand{first[g], second[g]});
           }
         }
       }

@@ -293,6 +293,24 @@ __device__ inline void sync_warps(int, int) { __syncthreads(); }
 /// The compiler keeps instructions on their side of this, and orders those between two of them as it likes.
 __device__ __forceinline__ void end_phase() { __builtin_amdgcn_sched_barrier(0); }
 
+enum class Work { vector = 0x2, matrix = 0x8, shared_read = 0x100, shared_write = 0x200 };
+
+/// What a phase does in which order: call after call, `kCount` instructions of a kind, as far as they depend on nothing
+/// later.
+template <Work kWork, int kCount>
+__device__ __forceinline__ void order_next() {
+  __builtin_amdgcn_sched_group_barrier(static_cast<int>(kWork), kCount, 0);
+}
+/// `kTimes` matrix instructions, after each of them `kCount` of another kind, which take place while it is executed.
+template <int kTimes, Work kWork, int kCount>
+__device__ __forceinline__ void order_beside_matrix() {
+#pragma unroll
+  for (int i = 0; i < kTimes; ++i) {
+    order_next<Work::matrix, 1>();
+    order_next<kWork, kCount>();
+  }
+}
+
 /// Waits for all of this thread's copies.
 __device__ inline void wait_for_copies() {}
 
