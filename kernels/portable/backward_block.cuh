@@ -58,7 +58,8 @@ struct BackwardBlock {
   Shared& shared;
   const TileJob& job;
   /// Read from where they lie time and again where registers are short.
-  static constexpr bool kKeepsNumbers = kHoldsKeys || (kConfig.hdim_q < 128 && kConfig.hdim_v < 128);
+  static constexpr bool kKeepsNumbers =
+      kHoldsKeys ? !kConfig.has_features && !kConfig.is_direct : kConfig.hdim_q < 128 && kConfig.hdim_v < 128;
   std::conditional_t<kKeepsNumbers, TileNumbers, const TileNumbers&> tile;
   std::conditional_t<kHoldsKeys, const float, const float&> scale;
   const int thread, lane;

@@ -93,13 +93,15 @@ class QuerySteps {
     dout_ = CopyDout::source(block_.thread, block_.rows_of(again.dout, job.q, row_, head), again.dout.stride_seqlen);
     const TensorRef& t = brings_d() ? again.d : again.lse;
     stats_ = static_cast<const float*>(t.data) + block_.offset_of(t, job.q, row_ + stats_row(), head);
-    if constexpr (kKeepsStrides) strides_ = {again.q.stride_seqlen, again.dout.stride_seqlen, t.stride_seqlen};
+    if constexpr (kKeepsStrides)
+      strides_ = {arch::computed_here(again.q.stride_seqlen), arch::computed_here(again.dout.stride_seqlen),
+                  t.stride_seqlen};
   }
 
   // A thread brings the number that lies at its own place in `stats`.
   __device__ bool brings_d() const { return (block_.thread & 2) != 0; }
   __device__ bool brings_stats() const {
-    return block_.thread < 2 * kStatsThreads && !(kConfig.is_direct && brings_d());
+    return arch::computed_here(block_.thread) < 2 * kStatsThreads && !(kConfig.is_direct && brings_d());
   }
   __device__ int stats_row() const { return block_.thread / 4 * 2 + block_.thread % 2; }
   /// From one row to the next.

@@ -27,7 +27,7 @@ struct TileCopy {
 
   /// Whether the thread has a chunk `i`.
   __device__ static bool has_chunk(int thread, int i) {
-    return (i + 1) * kRowStep <= kRows || row(thread) + i * kRowStep < kRows;
+    return (i + 1) * kRowStep <= kRows || arch::computed_here(row(thread)) + i * kRowStep < kRows;
   }
 
   /// A thread's first chunk of a tensor whose tile begins at `tile`.
@@ -44,9 +44,9 @@ struct TileCopy {
   /// wait_for_copies() waits for what goes on behind the threads' backs. hdim is a multiple of 8.
   __device__ static void begin(int thread, std::uint16_t* shared, const std::uint16_t* source, std::int64_t stride,
                                int rows, int hdim, bool is_aligned, Held& held) {
-    if (kUsed < kThreads && thread >= kUsed) return;
+    if (kUsed < kThreads && arch::computed_here(thread) >= kUsed) return;
     std::uint16_t* to = shared + row(thread) * kPitch + column(thread);
-    const int valid_rows = column(thread) < hdim ? rows - row(thread) : 0;
+    const int valid_rows = arch::computed_here(column(thread)) < hdim ? rows - row(thread) : 0;
     const std::int64_t step = kRowStep * stride;
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
@@ -62,7 +62,7 @@ struct TileCopy {
     }
   }
   __device__ static void end(int thread, std::uint16_t* shared, const Held& held) {
-    if (kUsed < kThreads && thread >= kUsed) return;
+    if (kUsed < kThreads && arch::computed_here(thread) >= kUsed) return;
     std::uint16_t* to = shared + row(thread) * kPitch + column(thread);
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {

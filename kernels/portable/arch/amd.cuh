@@ -179,7 +179,8 @@ __device__ __forceinline__ void atomic_add(float* target, float value) {
 
 /// The same number, of which the compiler knows nothing: what follows from it is computed where it is needed, not ahead
 /// of a loop and kept.
-__device__ __forceinline__ int computed_here(int value) {
+template <typename T>
+__device__ __forceinline__ T computed_here(T value) {
   asm volatile("" : "+v"(value));
   return value;
 }

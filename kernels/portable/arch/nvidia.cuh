@@ -107,7 +107,10 @@ __device__ __forceinline__ void atomic_add(float2* target, const float2& value) 
 }
 
 /// The same number, from which nothing need be computed ahead: here the compiler doesn't.
-__device__ __forceinline__ int computed_here(int value) { return value; }
+template <typename T>
+__device__ __forceinline__ T computed_here(T value) {
+  return value;
+}
 
 /// The kernel's parameter that lies `kOffset` bytes from its first; constant memory is an operand of most instructions.
 template <std::size_t kOffset, typename T>
