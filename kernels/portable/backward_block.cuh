@@ -81,7 +81,9 @@ struct BackwardBlock {
   __device__ int warp_keys() const { return warp() / kSplit * 16 * kKeyTiles; }
   __device__ int half() const { return warp() % kSplit; }
   /// Plain instances are for rows that begin at multiples of 16 bytes.
-  __device__ bool is_aligned() const { return !kConfig.has_features || arguments.is_aligned; }
+  __device__ bool is_aligned() const {
+    return !kConfig.has_features || arch::computed_here(static_cast<int>(arguments.is_aligned)) != 0;
+  }
   __device__ int hdim_q() const { return static_cast<int>(params.problem.hdim_q); }
   __device__ int hdim_v() const { return static_cast<int>(params.problem.hdim_v); }
 

@@ -86,9 +86,9 @@ FMHAX_HOST_DEVICE constexpr void set_cdna_tiles(BackwardConfig& config, TileSet 
   config.holds_keys = true;
   config.dq_unroll = 4;
   if (set == TileSet::cdna4) {
-    config.kM = widest > 128 ? 16 : 32;
     // Features need registers of their own, and so does d.
-    config.key_tiles = widest <= 128 || (widest <= 192 && !(config.is_direct && config.has_features)) ? 2 : 1;
+    config.kM = widest > 128 || (widest == 128 && config.is_direct && config.has_features) ? 16 : 32;
+    config.key_tiles = widest <= (config.is_direct ? 128 : 192) ? 2 : 1;
   } else {
     config.kM = widest <= 96 ? 32 : 16;
     config.key_tiles = widest <= 64 || widest == 128 ? 2 : 1;

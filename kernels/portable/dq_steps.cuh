@@ -73,6 +73,8 @@ class DqSteps {
     }
   }
 
+  static constexpr int kProducts = kTilesM * kTilesAtOnce * kN / 16;  ///< of 16 x 16 x 16 in a step
+
   /// dS and K of a step as operands, where there are registers for all of them at once.
   struct Operands {
     KeyOperand ds[kN / kStep][kTilesM];

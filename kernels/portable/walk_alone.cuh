@@ -32,6 +32,16 @@ class AloneWalk {
   using Dq = DqSteps<Block>;
   static_assert(Block::kSplit == 1);
 
+  // Of a lane's instructions in a step, at most or about: matrix instructions for dv and for dk, those that read their
+  // rows of dout and of q, and what an element of P takes to come from S and to be rounded.
+  static constexpr int kProductsV = kKeyTiles * kRowTiles * Block::kTilesV;
+  static constexpr int kProductsQ = kKeyTiles * kRowTiles * Block::kTilesQ;
+  static constexpr int kReadsV = 2 * kRowTiles * Block::kTilesV / kColumnGroup<Block::kTilesV>;
+  static constexpr int kReadsQ = 2 * kRowTiles * Block::kTilesQ / kColumnGroup<Block::kTilesQ>;
+  static constexpr int kElements = kKeyTiles * kRowTiles * Accumulator::kColumns;
+  static constexpr int kExponentiation = 5 * kElements;
+  static constexpr int kRounding = 5 * kElements / 2;
+
  public:
   __device__ AloneWalk(Block& block, const HeldKeys<Block>& keys) : block_(block), shared_(block.shared), keys_(keys) {}
 
@@ -94,13 +104,13 @@ class AloneWalk {
 
     dq.multiply(stage_before, dq_operands, dq_before);
     if constexpr (!kConfig.has_features) exponentiate(stats, block_.scale, s);
-    order_beside_matrix<16, Work::vector, 4>();
+    order_beside_matrix<Dq::kProducts, Work::vector, (kExponentiation + Dq::kProducts - 1) / Dq::kProducts>();
     end_phase();
 
     multiply_rows<kType>(dp, keys_.v, dout_rows);
     Columns<Block::kTilesV> dout_columns;
     load_columns<kPitchV>(dout, lane, dout_columns);
-    order_beside_matrix<8, Work::shared_read, 1>();
+    order_beside_matrix<kReadsV, Work::shared_read, 1>();
     end_phase();
 
     if constexpr (kConfig.has_features) {
@@ -115,16 +125,16 @@ class AloneWalk {
     load_columns<kPitchQ>(q, lane, q_columns);
     if constexpr (!kConfig.has_features) differentiate(stats, s, dp);
     round_to_operands<kType>(dp, ds);
-    order_next<Work::vector, 22>();
-    order_next<Work::shared_read, 8>();
-    order_beside_matrix<16, Work::vector, 4>();
+    order_next<Work::vector, kRounding + 2>();
+    order_next<Work::shared_read, kReadsQ>();
+    order_beside_matrix<kProductsV, Work::vector, 4>();
     end_phase();
 
     store_operands<kPitchS>(shared_.ds[index % 2] + key_place<kPitchS>(0, block_.warp_keys()), ds, lane);
     multiply_columns<kType>(dk, ds, q_columns);
     order_next<Work::vector, 4>();
-    order_beside_matrix<8, Work::vector, 2>();
-    order_beside_matrix<8, Work::shared_write, 1>();
+    order_beside_matrix<kProductsQ / 2, Work::vector, 2>();
+    order_beside_matrix<kProductsQ / 2, Work::shared_write, 1>();
     if constexpr (kStages == 1) __syncthreads();
     next.end_copies(index + 1, held);
     next.advance();

@@ -217,8 +217,13 @@ __device__ inline void sync_warps(int group, int warps) {
   asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(warps * kLanes) : "memory");
 }
 
-/// Ends a stretch of code across whose ends the compiler moves nothing: not needed here.
+// What orders instructions where the compiler doesn't know best (mma_amd.cuh); here it does.
+enum class Work { vector, matrix, shared_read, shared_write };
 __device__ __forceinline__ void end_phase() {}
+template <Work kWork, int kCount>
+__device__ __forceinline__ void order_next() {}
+template <int kTimes, Work kWork, int kCount>
+__device__ __forceinline__ void order_beside_matrix() {}
 
 /// Waits for all of this thread's copies.
 __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
