@@ -123,7 +123,8 @@ __device__ constexpr int key_place(int other, int key) {
   return kKeysAlongRows ? other * kPitch + key : key * kPitch + other;
 }
 
-/// Tiles of operands (keys, rows) to and from shared memory; `tile` is the place of the first.
+/// Tiles of operands (keys, rows) to shared memory, and from there where the keys lie across rows of memory; `tile` is
+/// the place of the first.
 template <int kPitch, int kTilesM, int kTilesN>
 __device__ __forceinline__ void store_operands(std::uint16_t* tile, const Operand (&from)[kTilesM][kTilesN], int lane) {
   tile += store_offset(kPitch, lane);
@@ -135,7 +136,6 @@ __device__ __forceinline__ void store_operands(std::uint16_t* tile, const Operan
 }
 template <int kPitch, int kTilesM, int kTilesN>
 __device__ __forceinline__ void load_operands(const std::uint16_t* tile, Operand (&to)[kTilesM][kTilesN], int lane) {
-  static_assert(!kKeysAlongRows);
   tile += left_offset(kPitch, lane);
 #pragma unroll
   for (int m = 0; m < kTilesM; ++m) {

@@ -1,5 +1,7 @@
 /// @file Faults of masks: rows without keys, exponents that overflow, skipped tiles, windows off by one.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <set>
 
 #include <doctest/doctest.h>
@@ -121,4 +123,32 @@ TEST_CASE("bounds as large as the type allows are unbounded, not overflowing") {
   constexpr std::int64_t kLargest = 2147483647;
   CHECK(keys_reached_from(test::batch_case(1, 40, 200, Mask::window(kLargest, kLargest)), 20) == between(0, 199));
   CHECK(keys_reached_from(test::batch_case(1, 40, 200, Mask::window(0, kLargest)), 20) == between(20, 199));
+}
+
+TEST_CASE("a NaN in lse, whatever its bits, reaches the gradients of its row and of the keys that the row sees") {
+  constexpr std::int64_t kRow = 70;
+  for (const DataType dtype : test::dtypes_to_test()) {
+    for (const std::int64_t seqlen_k : {100, 300}) {
+      Case c = test::batch_case(1, 130, seqlen_k, Mask::window(20, 20));
+      c.problem.dtype = dtype;
+      if (!test::is_supported(c.problem)) continue;
+      CAPTURE(seqlen_k);
+      const AttentionInputs inputs = draw_inputs(c);
+      ForwardResult forward = reference_forward(inputs);
+      *forward.lse.row(0, kRow, 0) = std::bit_cast<double>(~std::uint64_t{0});
+      DeviceProblem device(c, inputs, forward, Executor(c.problem));
+      const Gradients g = device.run(RunMode::eager).front().gradients;
+      const auto is_nan = [](double x) { return std::isnan(x); };
+      const auto all_are_nan = [&](const double* row, std::int64_t count) {
+        return std::all_of(row, row + count, is_nan);
+      };
+      CHECK(all_are_nan(g.dq.row(0, kRow, 0), g.dq.hdim));
+      for (std::int64_t j = 0; j < seqlen_k; ++j) {
+        CAPTURE(j);
+        const bool is_seen = j >= kRow - 20 && j <= kRow + 20;
+        CHECK(all_are_nan(g.dk.row(0, j, 0), g.dk.hdim) == is_seen);
+        CHECK(all_are_nan(g.dv.row(0, j, 0), g.dv.hdim) == is_seen);
+      }
+    }
+  }
 }

@@ -299,7 +299,9 @@ enum class Work { vector = 0x2, matrix = 0x8, shared_read = 0x100, shared_write 
 /// later.
 template <Work kWork, int kCount>
 __device__ __forceinline__ void order_next() {
+#if __has_builtin(__builtin_amdgcn_sched_group_barrier)  // since clang 16
   __builtin_amdgcn_sched_group_barrier(static_cast<int>(kWork), kCount, 0);
+#endif
 }
 /// `kTimes` matrix instructions, after each of them `kCount` of another kind, which take place while it is executed.
 template <int kTimes, Work kWork, int kCount>
