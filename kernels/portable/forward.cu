@@ -19,7 +19,9 @@ struct ForwardKernel {
   static constexpr int kKeys = kHdim > 128 ? 32 : 64;
   static constexpr int kScores = kKeys / 16;
   static constexpr int kPitch = kHdim + kVector;
-  static constexpr int kColumnLanes = 16 / Accumulator::kColumns;  ///< neighbours that share a row
+  // Lanes that share a row.
+  static constexpr int kFirstStep = Accumulator::kLaneStep;
+  static constexpr int kEndStep = kFirstStep * 16 / Accumulator::kColumns;
 
   struct Shared {
     std::uint16_t q[kTileRows * kPitch];
@@ -124,8 +126,8 @@ struct ForwardKernel {
         }
       }
 #pragma unroll
-      for (int distance = 1; distance < kColumnLanes; distance *= 2) {
-        row_largest[r] = fmaxf(row_largest[r], arch::shuffle_xor(row_largest[r], distance));
+      for (int step = kFirstStep; step < kEndStep; step *= 2) {
+        row_largest[r] = fmaxf(row_largest[r], arch::shuffle_xor(row_largest[r], step));
       }
     }
     float shrink[Accumulator::kRows];
@@ -192,7 +194,7 @@ struct ForwardKernel {
 #pragma unroll
     for (int r = 0; r < Accumulator::kRows; ++r) {
 #pragma unroll
-      for (int distance = 1; distance < kColumnLanes; distance *= 2) sum[r] += arch::shuffle_xor(sum[r], distance);
+      for (int step = kFirstStep; step < kEndStep; step *= 2) sum[r] += arch::shuffle_xor(sum[r], step);
       float shrink = 1.0F;
       if (kHasFeatures && p.has_sink) {
         const float sink = params.sink[head] * kLog2E;

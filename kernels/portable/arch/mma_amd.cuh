@@ -61,6 +61,7 @@ struct DeepOperand {
 struct Accumulator {
   static constexpr int kRows = 1;
   static constexpr int kColumns = 4;
+  static constexpr int kLaneStep = 16;  ///< between lanes that share a row
   float value[kRows * kColumns];
 
   static constexpr __device__ int element(int, int c) { return c; }

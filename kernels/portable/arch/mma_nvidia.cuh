@@ -27,6 +27,7 @@ struct Operand {
 struct Accumulator {
   static constexpr int kRows = 2;
   static constexpr int kColumns = 4;
+  static constexpr int kLaneStep = 1;  ///< between lanes that share a row
   float value[kRows * kColumns];
 
   static constexpr __device__ int element(int r, int c) { return c / 2 * 4 + r * 2 + c % 2; }
