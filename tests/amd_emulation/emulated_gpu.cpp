@@ -164,9 +164,10 @@ class EmulatedGpu final : public hiphost::GuestDevice {
         arch_ == "gfx950" ? 160 << 10 : 64 << 10;
     p.maxSharedMemoryPerMultiProcessor = p.sharedMemPerMultiprocessor;
     p.multiProcessorCount = kMultiprocessors;
-    p.warpSize = 64;
+    const bool is_rdna = arch_.starts_with("gfx12");
+    p.warpSize = is_rdna ? 32 : 64;
     p.integrated = 0;
-    p.major = 9;
+    p.major = is_rdna ? 12 : 9;
     p.minor = arch_ == "gfx950" ? 5 : arch_ == "gfx942" ? 4 : 0;
   }
 

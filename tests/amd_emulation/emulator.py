@@ -20,9 +20,11 @@ import random
 import struct
 import sys
 
-LANES = 64
+ISA = os.environ["FMHAX_EMULATION_ISA"]  # tinygrad's name for the instruction set: cdna or rdna4
+LANES = 64 if ISA == "cdna" else 32
 NAN = 0x7FFF7FFF  # as fp32, bf16 and fp16
 EXEC, PROGRAM_COUNTER, SCRATCH_STRIDE, SHARED_BYTES, SGPR_WORDS = 126, 256, 259, 300, 304  # see wave.cpp
+TTMP7, TTMP9, NULL = 115, 117, 124  # of RDNA
 FINISHED, AT_BARRIER, UNKNOWN_INSTRUCTION, INTERRUPTED = range(4)
 TURN_LENGTHS = (100, 1000, 10000)  # instructions
 MOST_TURNS = 10_000_000
@@ -53,7 +55,9 @@ def map_memory(address, size, file=-1, offset=0):
 class InstructionSet:
     """Functions for instructions: wave.cpp's, and for the rest tinygrad's."""
 
-    OF_WAVE = ("DS_", "GLOBAL_", "SCRATCH_", "FLAT_", "BUFFER_", "V_MFMA_")
+    OF_WAVE = ("DS_", "GLOBAL_", "SCRATCH_", "FLAT_", "BUFFER_", "V_MFMA_", "V_WMMA_")
+    ROW_MIRROR, ROW_SHARE, ROW_XMASK = 0x140, 0x150, 0x160
+    BARRIERS = ("S_BARRIER", "S_BARRIER_WAIT")
     APERTURES = (235, 237)  # src_shared_base, src_private_base
     ENCODINGS_WITH_HALVES = ("VOP1_DPP16", "VOP2_DPP16", "VOPC")
 
@@ -65,37 +69,43 @@ class InstructionSet:
         self.wave = wave
         self.known = {}
         self.programs = []  # own the functions
-        for encoding in (emu.irc.VOP1, emu.irc.VOP2):
+        for encoding in (emu.irc.VOP1, emu.irc.VOP2):  # of CDNA
             emu._INST_HANDLERS[encoding] = self.compile_whole_registers  # pylint: disable=protected-access
+        self.dpp_of_tinygrad = emu._dpp16_ctrl  # pylint: disable=protected-access
+        emu._dpp16_ctrl = self.dpp_source  # pylint: disable=protected-access
 
     def find(self, address):
         """The name of the instruction at an address, and the instruction."""
         code = ctypes.string_at(address, 16)
-        decoded = self.emu.decode_inst(code, "cdna")
+        decoded = self.emu.decode_inst(code, ISA)
         code = code[: decoded.size() + 4]
         if code not in self.known:
             self.known[code] = self.make(decoded, code)
-        return decoded.op.name, self.known[code]
+        return self.name_of(decoded), self.known[code]
+
+    @staticmethod
+    def name_of(decoded):
+        return decoded.op.name if hasattr(decoded, "op") else f"{decoded.opx.name} :: {decoded.opy.name}"
 
     def make(self, decoded, code):
-        name = decoded.op.name
+        name = self.name_of(decoded)
         if name == "S_MOV_B64" and code[0] in self.APERTURES:
             name += " aperture"
         if function := self.wave.fmhax_emulation_instruction(name.encode()):
             return Instruction(function, (ctypes.c_uint8 * 6)(0, 1, 3, 4, 5), 5, 0)
         if name.startswith(self.OF_WAVE):
             raise NotImplementedError(f"wave.cpp has no {name}")
-        if type(decoded).__name__ in self.ENCODINGS_WITH_HALVES and self.has_half(decoded):
+        if ISA == "cdna" and type(decoded).__name__ in self.ENCODINGS_WITH_HALVES and self.has_half(decoded):
             raise NotImplementedError(f"tinygrad would take a register of {name} for the upper half of another")
-        program, runtime = self.emu._get_runner(code, "cdna")  # pylint: disable=protected-access
+        program, runtime = self.emu._get_runner(code, ISA)  # pylint: disable=protected-access
         self.programs.append(runtime)
         buffers = program.arg.globals
         function = ctypes.cast(runtime.fxn, ctypes.c_void_p).value
-        return Instruction(function, (ctypes.c_uint8 * 6)(*buffers), len(buffers), name == "S_BARRIER")
+        return Instruction(function, (ctypes.c_uint8 * 6)(*buffers), len(buffers), name in self.BARRIERS)
 
     def compile_whole_registers(self, inst, context):
         """VOP1 and VOP2 of 16 bits: tinygrad takes vector registers from 128 on for the upper halves of those from 0 on,
-        which holds for RDNA 3 alone."""
+        which holds for RDNA alone."""
         bits, fields = inst.canonical_op_bits, type(inst)
         if 16 not in bits.values():
             return self.emu._compile_vop12(inst, context)  # pylint: disable=protected-access
@@ -107,6 +117,14 @@ class InstructionSet:
         if hasattr(fields, "vsrc1"):
             sources["S1"] = context.rvgpr_dyn(context.inst_field(fields.vsrc1), lane)
         return context.compile_vop_pcode(inst.op, sources, lane, target, exec_mask)
+
+    def dpp_source(self, lane, control, *masks):
+        """Which lane DPP reads, with what tinygrad lacks: ROW_SHARE, lane n of the row, and ROW_XMASK."""
+        number = control & 15
+        if control - number not in (self.ROW_SHARE, self.ROW_XMASK):
+            return self.dpp_of_tinygrad(lane, control, *masks)
+        _, enabled, valid = self.dpp_of_tinygrad(lane, self.ROW_MIRROR, *masks)
+        return (lane & ~15) + number if control - number == self.ROW_SHARE else lane ^ number, enabled, valid
 
     @staticmethod
     def has_half(decoded):
@@ -214,6 +232,8 @@ class Launch:
         words = list(state.sgpr_buf.as_memoryview(force_zero_copy=True).cast("I"))
         words += [0] * (SGPR_WORDS - len(words))
         words[:EXEC] = [NAN] * EXEC
+        if ISA != "cdna":
+            words[NULL] = 0
         user = self.kernel.user_registers(ctypes.addressof(self.packet), ctypes.addressof(self.arguments))
         words[: len(user)] = user
         words[PROGRAM_COUNTER : PROGRAM_COUNTER + 2] = words_of(self.kernel.entry)
@@ -221,16 +241,22 @@ class Launch:
         words[SHARED_BYTES] = shared_bytes
         return words
 
-    def begin_block(self, block):
+    def place_numbers(self, block, words):
+        """The block's, among a wave's scalar registers."""
+        if ISA != "cdna":
+            words[TTMP7], words[TTMP9] = block[1] | block[2] << 16, block[0]
+            return
         numbers = [n for axis, n in enumerate(block) if self.kernel.rsrc2 >> 7 + axis & 1]
         numbers += [0] * (self.kernel.rsrc2 & 1)  # where the wave's scratch memory begins, for gfx90a
         first = self.kernel.rsrc2 >> 1 & 0x1F
+        words[first : first + len(numbers)] = numbers
+
+    def begin_block(self, block):
         for memory in [self.lds, *(buffer for buffers in self.memory for buffer in buffers[1:])]:
             ctypes.memmove(memory, poison(len(memory)), len(memory))
         for wave, (sgprs, vgprs, _, _) in enumerate(self.memory):
-            words = self.sgprs[wave]
-            words[first : first + len(numbers)] = numbers
-            struct.pack_into(f"<{SGPR_WORDS}I", sgprs, 0, *words)
+            self.place_numbers(block, self.sgprs[wave])
+            struct.pack_into(f"<{SGPR_WORDS}I", sgprs, 0, *self.sgprs[wave])
             ctypes.memmove(vgprs, self.lane_ids[wave], LANES * 4)
 
     def run(self, chance):

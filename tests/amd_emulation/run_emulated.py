@@ -19,7 +19,8 @@ SKIPPED = 77
 def main():
     here = pathlib.Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", default="gfx942", help="gfx942 or gfx950, for which the program has kernels")
+    parser.add_argument("--arch", default="gfx942",
+                        help="for which the program has kernels: gfx942, gfx950, gfx1200 or gfx1201")
     parser.add_argument("--build", required=True, type=pathlib.Path, help="folder of the amd build, with its tests")
     parser.add_argument("--seed", default="1", help="decides the order of blocks and waves")
     parser.add_argument("--log", type=pathlib.Path,
@@ -36,15 +37,17 @@ def main():
         print("skipped: the emulator needs clang")
         return SKIPPED
 
+    isa = "rdna4" if options.arch.startswith("gfx12") else "cdna"
     libraries = options.build.resolve() / "tests" / "amd_emulation"
     environment = dict(
         os.environ,
         LD_PRELOAD=str(libraries / "libfmhax_emulated_gpu.so"),
         CC=clang,
         FMHAX_EMULATION_ARCH=options.arch,
+        FMHAX_EMULATION_ISA=isa,
         FMHAX_EMULATION_PYTHON=sys.executable,
         FMHAX_EMULATION_SEED=options.seed,
-        FMHAX_EMULATION_WAVE=str(libraries / "libfmhax_emulation_wave.so"),
+        FMHAX_EMULATION_WAVE=str(libraries / f"libfmhax_emulation_wave_{isa}.so"),
         FMHAX_EMULATOR=str(here / "emulator.py"),
         # tinygrad keeps what it compiled here.
         CACHEDB=os.environ.get("CACHEDB", os.path.join(tempfile.gettempdir(), "fmhax-emulation.db")),

@@ -1,6 +1,7 @@
 /// @file What emulator.py leaves to machine code: a wave going from instruction to instruction, and the instructions
-/// that touch memory other than through scalars, or multiply matrices. Encodings and meanings: "AMD Instinct MI300" and
-/// "CDNA4 Instruction Set Architecture". What a GPU would let pass, such as reading beyond the block's LDS, ends here.
+/// that touch memory other than through scalars, or multiply matrices. Compiled once for each instruction set
+/// (FMHAX_EMULATED_ISA); isa.hpp names the documents. What a GPU would let pass, such as reading beyond the block's
+/// LDS, ends here.
 #include "wave.hpp"
 
 #include <csignal>
@@ -11,15 +12,18 @@
 
 #include <unistd.h>
 
+#include "isa.hpp"
+
 namespace fmhax::emulation {
 namespace {
 
-constexpr unsigned kLanes = 64;
+using Isa = FMHAX_EMULATED_ISA;
+constexpr unsigned kLanes = Isa::kLanes;
 constexpr std::uint64_t kEnd = ~std::uint64_t{0};
 
 // Special registers behind the SGPRs: tinygrad's numbers up to 259, ours behind them.
 enum SpecialRegister : unsigned {
-  kM0 = 124,
+  kM0OrNull = 124,  ///< M0 on CDNA, no register on RDNA
   kExec = 126,
   kProgramCounter = 256,
   kScratchStride = 259,
@@ -42,7 +46,7 @@ std::uint64_t pair_at(const std::uint32_t* registers, unsigned index) {
   return registers[index] | std::uint64_t{registers[index + 1]} << 32U;
 }
 
-/// The state of a wave as an instruction sees it, and the fields of its 64-bit encoding.
+/// The state of a wave as an instruction sees it, and the fields of its encoding.
 class Wave {
  public:
   Wave(unsigned bytes, std::uint32_t* sgpr, std::uint32_t* vgpr, std::uint32_t* lds, std::uint8_t* scratch,
@@ -53,22 +57,25 @@ class Wave {
         agpr_(agpr),
         lds_(reinterpret_cast<std::uint8_t*>(lds)),
         scratch_(scratch) {
-    std::memcpy(&bits_, reinterpret_cast<const void*>(pair_at(sgpr, kProgramCounter)), bytes);
+    std::memcpy(words_, reinterpret_cast<const void*>(pair_at(sgpr, kProgramCounter)), bytes);
   }
   Wave(std::uint32_t* sgpr, std::uint32_t* vgpr, std::uint32_t* lds, std::uint8_t* scratch, std::uint32_t* agpr)
-      : Wave(sizeof(bits_), sgpr, vgpr, lds, scratch, agpr) {}
+      : Wave(8, sgpr, vgpr, lds, scratch, agpr) {}
   /// Goes on behind the instruction.
   ~Wave() { set_scalar_pair(kProgramCounter, next_instruction()); }
   Wave(const Wave&) = delete;
   Wave& operator=(const Wave&) = delete;
 
   unsigned field(unsigned low, unsigned width) const {
-    return static_cast<unsigned>(bits_ >> low & ((1ULL << width) - 1));
+    return static_cast<unsigned>(words_[low / 32] >> low % 32 & ((1ULL << width) - 1));
   }
-  std::int64_t signed_field(unsigned low, unsigned width) const {
-    const auto value = static_cast<std::int64_t>(field(low, width));
-    return value < std::int64_t{1} << (width - 1) ? value : value - (std::int64_t{1} << width);
+  unsigned field(Field f) const { return field(f.low, f.width); }
+  std::int64_t signed_field(Field f) const {
+    const auto value = static_cast<std::int64_t>(field(f));
+    return value < std::int64_t{1} << (f.width - 1) ? value : value - (std::int64_t{1} << f.width);
   }
+  /// What the bit says of a register.
+  bool is_agpr(unsigned bit) const { return Isa::kHasAgprs && field(bit, 1) != 0; }
   std::uint64_t next_instruction() const { return pair_at(sgpr_, kProgramCounter) + bytes_; }
   void set_scalar_pair(unsigned index, std::uint64_t value) const {
     sgpr_[index] = static_cast<std::uint32_t>(value);
@@ -86,7 +93,7 @@ class Wave {
 
   template <typename F>
   void for_active_lanes(const F& f) const {
-    for (std::uint64_t rest = scalar_pair(kExec); rest != 0; rest &= rest - 1) {
+    for (std::uint64_t rest = kLanes == 64 ? scalar_pair(kExec) : scalar(kExec); rest != 0; rest &= rest - 1) {
       f(static_cast<unsigned>(__builtin_ctzll(rest)));
     }
   }
@@ -103,7 +110,7 @@ class Wave {
   }
 
  private:
-  std::uint64_t bits_ = 0;
+  std::uint32_t words_[3] = {};
   unsigned bytes_;
   std::uint32_t* sgpr_;
   std::uint32_t* vgpr_;
@@ -159,7 +166,7 @@ void ds_read(FMHAX_WAVE_PARAMETERS) {
   const Wave wave(FMHAX_WAVE_ARGUMENTS);
   wave.for_active_lanes([&](unsigned lane) {
     const std::uint64_t address = std::uint64_t{wave.vector(false, wave.field(32, 8), lane)} + wave.field(0, 16);
-    load_registers<kBytes, kPart>(wave, wave.field(25, 1) != 0, wave.field(56, 8), lane, wave.shared(address, kBytes));
+    load_registers<kBytes, kPart>(wave, wave.is_agpr(25), wave.field(56, 8), lane, wave.shared(address, kBytes));
   });
 }
 
@@ -168,7 +175,7 @@ void ds_write(FMHAX_WAVE_PARAMETERS) {
   const Wave wave(FMHAX_WAVE_ARGUMENTS);
   wave.for_active_lanes([&](unsigned lane) {
     const std::uint64_t address = std::uint64_t{wave.vector(false, wave.field(32, 8), lane)} + wave.field(0, 16);
-    store_registers<kBytes, kPart>(wave, wave.field(25, 1) != 0, wave.field(40, 8), lane, wave.shared(address, kBytes));
+    store_registers<kBytes, kPart>(wave, wave.is_agpr(25), wave.field(40, 8), lane, wave.shared(address, kBytes));
   });
 }
 
@@ -176,7 +183,7 @@ void ds_write(FMHAX_WAVE_PARAMETERS) {
 template <unsigned kBytes, unsigned kStep>
 void ds_read2(FMHAX_WAVE_PARAMETERS) {
   const Wave wave(FMHAX_WAVE_ARGUMENTS);
-  const bool is_agpr = wave.field(25, 1) != 0;
+  const bool is_agpr = wave.is_agpr(25);
   wave.for_active_lanes([&](unsigned lane) {
     const std::uint64_t base = wave.vector(false, wave.field(32, 8), lane);
     for (unsigned i = 0; i < 2; ++i) {
@@ -189,7 +196,7 @@ void ds_read2(FMHAX_WAVE_PARAMETERS) {
 template <unsigned kBytes, unsigned kStep>
 void ds_write2(FMHAX_WAVE_PARAMETERS) {
   const Wave wave(FMHAX_WAVE_ARGUMENTS);
-  const bool is_agpr = wave.field(25, 1) != 0;
+  const bool is_agpr = wave.is_agpr(25);
   wave.for_active_lanes([&](unsigned lane) {
     const std::uint64_t base = wave.vector(false, wave.field(32, 8), lane);
     for (unsigned i = 0; i < 2; ++i) {
@@ -234,14 +241,13 @@ void ds_atomic(FMHAX_WAVE_PARAMETERS) {
     std::uint8_t* at = wave.shared(address, 4);
     std::uint32_t old = 0;
     std::memcpy(&old, at, 4);
-    const std::uint32_t sum = Operation::result(old, wave.vector(wave.field(25, 1) != 0, wave.field(40, 8), lane));
+    const std::uint32_t sum = Operation::result(old, wave.vector(wave.is_agpr(25), wave.field(40, 8), lane));
     std::memcpy(at, &sum, 4);
-    if (kReturns) wave.vector(wave.field(25, 1) != 0, wave.field(56, 8), lane) = old;
+    if (kReturns) wave.vector(wave.is_agpr(25), wave.field(56, 8), lane) = old;
   });
 }
 
-// Global and scratch memory. Fields: offset 0..12, sve 13, sc0 16, addr 32..39, data 40..47, saddr 48..54, acc 55,
-// vdst 56..63.
+// Global and scratch memory. Fields: isa.hpp, and acc 55.
 
 enum class Space { global, scratch, flat };
 
@@ -251,14 +257,14 @@ constexpr std::uint64_t kPrivateAperture = 0x7ffd0000;
 
 template <Space kSpace, unsigned kBytes>
 std::uint8_t* memory_at(const Wave& wave, unsigned lane) {
-  const unsigned vector = wave.field(32, 8);
-  const unsigned scalar = wave.field(48, 7);
-  // saddr 127 (on gfx90a also 125): no scalar address. FLAT has none.
-  const bool has_scalar = kSpace != Space::flat && scalar < kM0;
-  const auto offset = static_cast<std::uint64_t>(wave.signed_field(0, 13));
+  const unsigned vector = wave.field(Isa::kAddress);
+  const unsigned scalar = wave.field(Isa::kScalarAddress);
+  // saddr 127 (on gfx90a also 125, on RDNA 124): no scalar address. FLAT has none.
+  const bool has_scalar = kSpace != Space::flat && scalar < kM0OrNull;
+  const auto offset = static_cast<std::uint64_t>(wave.signed_field(Isa::kOffset));
   if constexpr (kSpace == Space::scratch) {
     std::uint64_t address = offset + (has_scalar ? wave.scalar(scalar) : 0);
-    if (wave.field(13, 1) != 0) address += wave.vector(false, vector, lane);
+    if (wave.field(Isa::kAddsVector) != 0) address += wave.vector(false, vector, lane);
     return wave.scratch(address & 0xffffffffU, kBytes, lane);
   }
   const std::uint64_t base =
@@ -296,33 +302,33 @@ void move_aperture(FMHAX_WAVE_PARAMETERS) {
 
 template <Space kSpace, unsigned kBytes, Part kPart = Part::unsigned_value>
 void load(FMHAX_WAVE_PARAMETERS) {
-  const Wave wave(FMHAX_WAVE_ARGUMENTS);
+  const Wave wave(Isa::kMemoryBytes, FMHAX_WAVE_ARGUMENTS);
   wave.for_active_lanes([&](unsigned lane) {
-    load_registers<kBytes, kPart>(wave, wave.field(55, 1) != 0, wave.field(56, 8), lane,
+    load_registers<kBytes, kPart>(wave, wave.is_agpr(55), wave.field(Isa::kTarget), lane,
                                   memory_at<kSpace, kBytes>(wave, lane));
   });
 }
 
 template <Space kSpace, unsigned kBytes, Part kPart = Part::unsigned_value>
 void store(FMHAX_WAVE_PARAMETERS) {
-  const Wave wave(FMHAX_WAVE_ARGUMENTS);
+  const Wave wave(Isa::kMemoryBytes, FMHAX_WAVE_ARGUMENTS);
   wave.for_active_lanes([&](unsigned lane) {
-    store_registers<kBytes, kPart>(wave, wave.field(55, 1) != 0, wave.field(40, 8), lane,
+    store_registers<kBytes, kPart>(wave, wave.is_agpr(55), wave.field(Isa::kData), lane,
                                    memory_at<kSpace, kBytes>(wave, lane));
   });
 }
 
 template <typename Operation>
 void global_atomic(FMHAX_WAVE_PARAMETERS) {
-  const Wave wave(FMHAX_WAVE_ARGUMENTS);
-  const bool is_agpr = wave.field(55, 1) != 0;
+  const Wave wave(Isa::kMemoryBytes, FMHAX_WAVE_ARGUMENTS);
+  const bool is_agpr = wave.is_agpr(55);
   wave.for_active_lanes([&](unsigned lane) {
     std::uint8_t* at = memory_at<Space::global, 4>(wave, lane);
     std::uint32_t old = 0;
     std::memcpy(&old, at, 4);
-    const std::uint32_t sum = Operation::result(old, wave.vector(is_agpr, wave.field(40, 8), lane));
+    const std::uint32_t sum = Operation::result(old, wave.vector(is_agpr, wave.field(Isa::kData), lane));
     std::memcpy(at, &sum, 4);
-    if (wave.field(16, 1) != 0) wave.vector(is_agpr, wave.field(56, 8), lane) = old;
+    if (wave.field(Isa::kReturns) != 0) wave.vector(is_agpr, wave.field(Isa::kTarget), lane) = old;
   });
 }
 
@@ -339,7 +345,7 @@ template <unsigned kBytes, Part kPart = Part::unsigned_value>
 void buffer_load(FMHAX_WAVE_PARAMETERS) {
   const Wave wave(FMHAX_WAVE_ARGUMENTS);
   wave.for_active_lanes([&](unsigned lane) {
-    load_registers<kBytes, kPart>(wave, wave.field(55, 1) != 0, wave.field(40, 8), lane,
+    load_registers<kBytes, kPart>(wave, wave.is_agpr(55), wave.field(40, 8), lane,
                                   wave.scratch(buffer_offset(wave, lane), kBytes, lane));
   });
 }
@@ -348,16 +354,17 @@ template <unsigned kBytes, Part kPart = Part::unsigned_value>
 void buffer_store(FMHAX_WAVE_PARAMETERS) {
   const Wave wave(FMHAX_WAVE_ARGUMENTS);
   wave.for_active_lanes([&](unsigned lane) {
-    store_registers<kBytes, kPart>(wave, wave.field(55, 1) != 0, wave.field(40, 8), lane,
+    store_registers<kBytes, kPart>(wave, wave.is_agpr(55), wave.field(40, 8), lane,
                                    wave.scratch(buffer_offset(wave, lane), kBytes, lane));
   });
 }
 
 /// Of caches, which are not emulated.
-void write_back_or_invalidate(FMHAX_WAVE_PARAMETERS) { const Wave wave(FMHAX_WAVE_ARGUMENTS); }
+void write_back_or_invalidate(FMHAX_WAVE_PARAMETERS) { const Wave wave(Isa::kMemoryBytes, FMHAX_WAVE_ARGUMENTS); }
 
 // Matrices: D = A B + C of kSize x kSize with depth kDepth, whatever EXEC says. Fields: vdst 0..7, acc_cd 15,
-// src0 32..40, src1 41..49, src2 50..58, acc of src0 and src1 59, 60.
+// src0 32..40, src1 41..49, src2 50..58, acc of src0 and src1 59, 60; what else CDNA has between 8 and 14 and RDNA
+// between 8 and 13, and both from 61 on, changes operands.
 
 float float_of_bf16(std::uint16_t bits) { return __builtin_bit_cast(float, std::uint32_t{bits} << 16U); }
 float float_of_fp16(std::uint16_t bits) { return static_cast<float>(__builtin_bit_cast(_Float16, bits)); }
@@ -367,9 +374,10 @@ void multiply_matrices(FMHAX_WAVE_PARAMETERS) {
   constexpr unsigned kGroups = kLanes / kSize;        // of lanes, each with its share of the depth
   constexpr unsigned kShare = kDepth / kGroups;       // elements of A (B) in a lane
   constexpr unsigned kSums = kSize * kSize / kLanes;  // elements of C and D in a lane
+  constexpr unsigned kRun = Isa::kNeighbouringSums;
   const Wave wave(FMHAX_WAVE_ARGUMENTS);
-  if (wave.field(61, 3) != 0 || wave.field(8, 7) != 0)
-    fail("broadcasts of matrix operands are not known, bits", wave.field(0, 32));
+  if (wave.field(61, 3) != 0 || wave.field(8, Isa::kHasAgprs ? 7 : 6) != 0)
+    fail("changed matrix operands are not known, bits", wave.field(0, 32));
 
   // Both by depth and then by row of A or column of B, so that the sums of a row are neighbours.
   const auto unpack = [&](unsigned source, bool is_agpr, float(&to)[kDepth][kSize]) {
@@ -383,8 +391,8 @@ void multiply_matrices(FMHAX_WAVE_PARAMETERS) {
   };
   float a[kDepth][kSize];
   float b[kDepth][kSize];
-  unpack(wave.field(32, 9), wave.field(59, 1) != 0, a);
-  unpack(wave.field(41, 9), wave.field(60, 1) != 0, b);
+  unpack(wave.field(32, 9), wave.is_agpr(59), a);
+  unpack(wave.field(41, 9), wave.is_agpr(60), b);
   float products[kSize][kSize] = {};
   for (unsigned k = 0; k < kDepth; ++k) {
     for (unsigned row = 0; row < kSize; ++row) {
@@ -394,11 +402,11 @@ void multiply_matrices(FMHAX_WAVE_PARAMETERS) {
 
   // C is read before D is written: their registers may overlap.
   const unsigned addend = wave.field(50, 9);
-  const bool is_agpr = wave.field(15, 1) != 0;
+  const bool is_agpr = wave.is_agpr(15);
   float sums[kSums][kLanes];
   for (unsigned i = 0; i < kSums; ++i) {
     for (unsigned lane = 0; lane < kLanes; ++lane) {
-      const unsigned row = i / 4 * 4 * kGroups + lane / kSize * 4 + i % 4;
+      const unsigned row = i / kRun * kRun * kGroups + lane / kSize * kRun + i % kRun;
       const std::uint32_t bits = addend < 256 ? wave.scalar(addend) : wave.vector(is_agpr, addend - 256 + i, lane);
       sums[i][lane] = __builtin_bit_cast(float, bits) + products[row][lane % kSize];
     }
@@ -415,31 +423,24 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"DS_READ_U8", ds_read<1>},
-    {"DS_READ_I8", ds_read<1, Part::signed_value>},
-    {"DS_READ_U16", ds_read<2>},
-    {"DS_READ_I16", ds_read<2, Part::signed_value>},
-    {"DS_READ_U16_D16", ds_read<2, Part::low_half>},
-    {"DS_READ_U16_D16_HI", ds_read<2, Part::high_half>},
-    {"DS_READ_B32", ds_read<4>},
-    {"DS_READ_B64", ds_read<8>},
-    {"DS_READ_B96", ds_read<12>},
-    {"DS_READ_B128", ds_read<16>},
-    {"DS_READ2_B32", ds_read2<4, 4>},
-    {"DS_READ2_B64", ds_read2<8, 8>},
-    {"DS_READ2ST64_B32", ds_read2<4, 256>},
-    {"DS_READ2ST64_B64", ds_read2<8, 512>},
-    {"DS_WRITE_B8", ds_write<1>},
-    {"DS_WRITE_B16", ds_write<2>},
-    {"DS_WRITE_B16_D16_HI", ds_write<2, Part::high_half>},
-    {"DS_WRITE_B32", ds_write<4>},
-    {"DS_WRITE_B64", ds_write<8>},
-    {"DS_WRITE_B96", ds_write<12>},
-    {"DS_WRITE_B128", ds_write<16>},
-    {"DS_WRITE2_B32", ds_write2<4, 4>},
-    {"DS_WRITE2_B64", ds_write2<8, 8>},
-    {"DS_WRITE2ST64_B32", ds_write2<4, 256>},
-    {"DS_WRITE2ST64_B64", ds_write2<8, 512>},
+// CDNA and RDNA differ in parts of the names.
+#define FMHAX_LDS_ROWS(read, write, two, strided)                                                                      \
+  {"DS_" read "_U8", ds_read<1>}, {"DS_" read "_I8", ds_read<1, Part::signed_value>}, {"DS_" read "_U16", ds_read<2>}, \
+      {"DS_" read "_I16", ds_read<2, Part::signed_value>}, {"DS_" read "_U16_D16", ds_read<2, Part::low_half>},        \
+      {"DS_" read "_U16_D16_HI", ds_read<2, Part::high_half>}, {"DS_" read "_B32", ds_read<4>},                        \
+      {"DS_" read "_B64", ds_read<8>}, {"DS_" read "_B96", ds_read<12>}, {"DS_" read "_B128", ds_read<16>},            \
+      {"DS_" read two "_B32", ds_read2<4, 4>}, {"DS_" read two "_B64", ds_read2<8, 8>},                                \
+      {"DS_" read strided "_B32", ds_read2<4, 256>}, {"DS_" read strided "_B64", ds_read2<8, 512>},                    \
+      {"DS_" write "_B8", ds_write<1>}, {"DS_" write "_B16", ds_write<2>},                                             \
+      {"DS_" write "_B16_D16_HI", ds_write<2, Part::high_half>}, {"DS_" write "_B32", ds_write<4>},                    \
+      {"DS_" write "_B64", ds_write<8>}, {"DS_" write "_B96", ds_write<12>}, {"DS_" write "_B128", ds_write<16>},      \
+      {"DS_" write two "_B32", ds_write2<4, 4>}, {"DS_" write two "_B64", ds_write2<8, 8>},                            \
+      {"DS_" write strided "_B32", ds_write2<4, 256>}, {                                                               \
+    "DS_" write strided "_B64", ds_write2<8, 512>                                                                      \
+  }
+    FMHAX_LDS_ROWS("READ", "WRITE", "2", "2ST64"),
+    FMHAX_LDS_ROWS("LOAD", "STORE", "_2ADDR", "_2ADDR_STRIDE64"),
+#undef FMHAX_LDS_ROWS
     {"DS_BPERMUTE_B32", ds_bpermute},
     {"DS_ADD_F32", ds_atomic<AddFloats, false>},
     {"DS_ADD_U32", ds_atomic<AddIntegers, false>},
@@ -464,11 +465,32 @@ constexpr Row kRows[] = {
     FMHAX_MEMORY_ROWS("SCRATCH_", load, store, Space::scratch, ),
     FMHAX_MEMORY_ROWS("BUFFER_", buffer_load, buffer_store),
 #undef FMHAX_MEMORY_ROWS
+#define FMHAX_RDNA_MEMORY_ROWS(prefix, space)                                                               \
+  {prefix "LOAD_U8", load<space, 1>}, {prefix "LOAD_I8", load<space, 1, Part::signed_value>},               \
+      {prefix "LOAD_U16", load<space, 2>}, {prefix "LOAD_I16", load<space, 2, Part::signed_value>},         \
+      {prefix "LOAD_D16_B16", load<space, 2, Part::low_half>},                                              \
+      {prefix "LOAD_D16_HI_B16", load<space, 2, Part::high_half>}, {prefix "LOAD_B32", load<space, 4>},     \
+      {prefix "LOAD_B64", load<space, 8>}, {prefix "LOAD_B96", load<space, 12>},                            \
+      {prefix "LOAD_B128", load<space, 16>}, {prefix "STORE_B8", store<space, 1>},                          \
+      {prefix "STORE_D16_HI_B8", store<space, 1, Part::high_half>}, {prefix "STORE_B16", store<space, 2>},  \
+      {prefix "STORE_D16_HI_B16", store<space, 2, Part::high_half>}, {prefix "STORE_B32", store<space, 4>}, \
+      {prefix "STORE_B64", store<space, 8>}, {prefix "STORE_B96", store<space, 12>}, {                      \
+    prefix "STORE_B128", store<space, 16>                                                                   \
+  }
+    FMHAX_RDNA_MEMORY_ROWS("GLOBAL_", Space::global),
+    FMHAX_RDNA_MEMORY_ROWS("FLAT_", Space::flat),
+    FMHAX_RDNA_MEMORY_ROWS("SCRATCH_", Space::scratch),
+#undef FMHAX_RDNA_MEMORY_ROWS
+    {"GLOBAL_WB", write_back_or_invalidate},
+    {"GLOBAL_INV", write_back_or_invalidate},
+    {"GLOBAL_WBINV", write_back_or_invalidate},
     {"BUFFER_WBL2", write_back_or_invalidate},
     {"BUFFER_INV", write_back_or_invalidate},
     {"GLOBAL_ATOMIC_ADD_F32", global_atomic<AddFloats>},
     {"GLOBAL_ATOMIC_ADD", global_atomic<AddIntegers>},
+    {"GLOBAL_ATOMIC_ADD_U32", global_atomic<AddIntegers>},
     {"GLOBAL_ATOMIC_UMAX", global_atomic<TakeLarger>},
+    {"GLOBAL_ATOMIC_MAX_U32", global_atomic<TakeLarger>},
     {"S_MOV_B64 aperture", move_aperture},
     {"S_GETPC_B64", get_program_counter},
     {"S_SETPC_B64", jump<false>},
@@ -477,6 +499,8 @@ constexpr Row kRows[] = {
     {"V_MFMA_F32_16X16X16_BF16", multiply_matrices<16, 16, float_of_bf16>},
     {"V_MFMA_F32_16X16X32_F16", multiply_matrices<16, 32, float_of_fp16>},
     {"V_MFMA_F32_16X16X32_BF16", multiply_matrices<16, 32, float_of_bf16>},
+    {"V_WMMA_F32_16X16X16_F16", multiply_matrices<16, 16, float_of_fp16>},
+    {"V_WMMA_F32_16X16X16_BF16", multiply_matrices<16, 16, float_of_bf16>},
     {"V_MFMA_F32_32X32X8_F16", multiply_matrices<32, 8, float_of_fp16>},
     {"V_MFMA_F32_32X32X8_BF16", multiply_matrices<32, 8, float_of_bf16>},
     {"V_MFMA_F32_32X32X16_F16", multiply_matrices<32, 16, float_of_fp16>},
