@@ -45,7 +45,7 @@ class DqSteps {
                                                  : job.sequence * p.nhead_q * nsplits * job.q.physical * p.hdim_q;
       const std::int64_t rows = (block_.head_q(head_) * nsplits + job.split) * job.q.physical + row;
       target_ = reinterpret_cast<unsigned char*>(static_cast<float*>(again.dq_acc) + begin + rows * p.hdim_q +
-                                                 column * kGroupRows + quad_place(kGroupRows, 16, block_.lane));
+                                                 column * kGroupRows + quad_place(0, kGroupRows, 16, block_.lane));
     }
   }
 

@@ -24,7 +24,8 @@ __device__ inline void store_dq(const Accumulator (&sums)[kTilesM][kTilesN], uns
 #pragma unroll
       for (int n = 0; n < kTilesN; ++n) {
         const uint2 four = packed_quad<kType, 1>(sums[m], i, n, scale, lane);
-        if (row < rows && n * 16 < columns) store_packed(to + n * 16, four, is_aligned);
+        const int column = quad_column<1>(i, n);
+        if (row < rows && column < columns) store_packed(to + column, four, is_aligned);
       }
     }
   }
@@ -67,17 +68,17 @@ __device__ inline void add_to_dq_acc(const Accumulator (&sums)[kTilesM][kTilesN]
                                      const std::int64_t& hdim, int column, DqRows rows, int columns,
                                      const bool& is_deterministic, const bool& adds, int lane) {
   constexpr int kGroupRows = DqOrder::kGroupRows;
-  static_assert(kQuads * kGroupRows == 16);
+  static_assert(quad_row(kQuads - 1, 0) == 16 - kGroupRows);
   const auto write = [&](auto&& height_of, auto&& is_row, auto&& is_column, auto&& put) {
 #pragma unroll
     for (int m = 0; m < kTilesM; ++m) {
 #pragma unroll
       for (int i = 0; i < kQuads; ++i) {
-        const int group = m * 16 + i * kGroupRows;
+        const int group = m * 16 + quad_row(i, 0);
         if (!is_row(group + quad_row(0, lane))) continue;
         const int height = height_of(group);
         auto* to = reinterpret_cast<float*>(target + group * (hdim * 4)) - column * (kGroupRows - height) +
-                   (quad_place(height, 16, lane) - quad_place(kGroupRows, 16, lane));
+                   (quad_place(i, height, 16, lane) - quad_place(0, kGroupRows, 16, lane));
 #pragma unroll
         for (int n = 0; n < kTilesN; ++n) {
           const float4 quad = row_quad<1>(sums[m], i, n);
@@ -85,8 +86,8 @@ __device__ inline void add_to_dq_acc(const Accumulator (&sums)[kTilesM][kTilesN]
             put_quad<4>(to + n * 16 * height, DqOrder::stride(height, 16), quad, put);
           } else if (is_column(n * 16 + 7)) {  // the last eight columns
             constexpr int kElements = DqOrder::kQuadsAreVectors ? 2 : 4;
-            auto* in_half = to + n * 16 * height + quad_place(height, 8, lane) - quad_place(height, 16, lane);
-            if (has_quad(8, lane)) put_quad<kElements>(in_half, DqOrder::stride(height, 8), quad, put);
+            auto* in_half = to + n * 16 * height + quad_place(i, height, 8, lane) - quad_place(i, height, 16, lane);
+            if (has_quad(i, 8, lane)) put_quad<kElements>(in_half, DqOrder::stride(height, 8), quad, put);
           }
         }
       }

@@ -219,7 +219,7 @@ struct ForwardKernel {
       for (int i = 0; i < kQuads; ++i) {
         const uint2 quad = packed_quad<kDtype, 1>(o, i, column, 1.0F);
         const std::int64_t row = warp_row() + quad_row(i);
-        const int first_column = column * 16 + packed_column();
+        const int first_column = quad_column<1>(i, column) + packed_column();
         if (row >= q.logical || first_column >= p.hdim_v) continue;
         store_packed(o_of(row) + first_column, quad, arguments.is_aligned);
       }

@@ -89,7 +89,7 @@ __device__ __forceinline__ void store_keys(const Block& block, const TensorRef& 
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
         const uint2 four = packed_quad<Block::kType, kGroup>(sums[m], i, n, scale, lane);
-        const int column = quad_column<kGroup>(n);
+        const int column = quad_column<kGroup>(i, n);
         if (row < job.k.physical && first_column + column < hdim) {
           store_packed(target + column, four, block.is_aligned());
         }

@@ -89,8 +89,8 @@ __global__ void multiply_matrices(ProductArguments a) {
   for (int n = 0; n < kTiles; ++n) {
     for (int i = 0; i < kQuads; ++i) {
       const uint2 quad = packed_quad<kType, kGroup>(sums, i, n, 1.0F, lane);
-      const int column = quad_column<kGroup>(n) + packed_column<kGroup>();
-      const int row = kQuads == 1 ? quad_row(0) : quad_row(i);
+      const int column = quad_column<kGroup>(i, n) + packed_column<kGroup>();
+      const int row = quad_row(i);
       *reinterpret_cast<uint2*>(a.quads + row * kProductColumns + column) = quad;
     }
   }

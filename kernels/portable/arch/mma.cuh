@@ -5,5 +5,5 @@
 #if defined(__CUDACC__)
 #include "arch/mma_nvidia.cuh"
 #else
-#include "arch/mma_amd.cuh"
+#include "arch/mma_cdna.cuh"
 #endif

@@ -1,111 +1,77 @@
-/// @file Matrix instructions of AMD's CDNA GPUs behind the portable kernels' trait. Layouts: "AMD Instinct MI200" and
-/// "MI300 Instruction Set Architecture", chapter "Matrix Arithmetic Instructions": with lanes l = 0 .. 63, of
-/// D = A B + C, V_MFMA_F32_16X16X16 has in lane l
-///   A[l % 16][4 (l / 16) + j], B[4 (l / 16) + j][l % 16], D[4 (l / 16) + j][l % 16],  j = 0 .. 3,
-/// and V_MFMA_F32_16X16X32 of gfx950 the same with 8 elements of A and B. The order in which a product sums its depth
-/// is free, so two operands of depth 16 are one of depth 32.
+/// @file Operands and sums of AMD's matrix instructions, and how they come from memory and go there: alike on all that
+/// multiply 16 x 16 x 16. Of D = A B + C, lane l of kLanes has
+///   A[l % 16][n (l / 16) + j], B[n (l / 16) + j][l % 16], D[n (l / 16) + j][l % 16],  j = 0 .. n - 1,
+/// n = 256 / kLanes being the elements of a matrix that a lane has. The order in which a product sums its depth is
+/// free.
 ///
-/// A is given the product's right operand and B the left one, transposed: a lane then holds four neighbouring columns
-/// of one row of the product, which are the lane's part of that product as the left operand of the next.
+/// A is given the product's right operand and B the left one, transposed: a lane then holds neighbouring columns of one
+/// row of the product, which are the lane's part of that product as the left operand of the next.
 #pragma once
 
 #include <hip/hip_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "elements.cuh"
 #include "fmhax/contract/problem.hpp"
 
 namespace fmhax::portable {
 
-inline constexpr int kLanes = 64;
+inline constexpr int kLanes = arch::kWarpSize;
+inline constexpr int kLaneElements = 16 * 16 / kLanes;
 
 __device__ inline int lane_id() { return static_cast<int>(threadIdx.x % static_cast<unsigned>(kLanes)); }
 
 // Functions below take the lane last, for kernels that keep it in a register.
 
-/// 16 x 16 operand of 16-bit elements: row l % 16 and depth 4 (l / 16) + j of the left one, column and depth of the
-/// right one.
+/// 16 x 16 operand of 16-bit elements: row l % 16 and depth kLaneElements * (l / 16) + j of the left one, column and
+/// depth of the right one.
 struct Operand {
-  std::uint32_t word[2];
+  std::uint32_t word[kLaneElements / 2];
 
   /// One below the other, `pitch` elements apart.
   __device__ void store(std::uint16_t* at, int pitch) const {
 #pragma unroll
-    for (int j = 0; j < 4; ++j) at[j * pitch] = static_cast<std::uint16_t>(word[j / 2] >> (j % 2 * 16));
+    for (int j = 0; j < kLaneElements; ++j) at[j * pitch] = static_cast<std::uint16_t>(word[j / 2] >> (j % 2 * 16));
   }
 };
 
-/// Two operands of neighbouring depth in one: what products along rows of memory take at a time. A lane then has
-/// columns 8 (l / 16) + j, j = 0 .. 7, of a row.
-inline constexpr int kDeepTiles = 2;
+/// What products along rows of memory take at a time, operands of neighbouring depth in one: a lane has columns
+/// 8 (l / 16) + j, j = 0 .. 7, of a row.
+inline constexpr int kDeepTiles = 8 / kLaneElements;
 struct DeepOperand {
-  Operand first, second;
+  Operand part[kDeepTiles];
 
   __device__ static int row(int lane) { return lane % 16; }
   __device__ static int column(int lane) { return lane / 16 * 8; }
   /// Of the lane's eight columns.
-  __device__ static DeepOperand of(const uint4& columns) {
-    return {{{columns.x, columns.y}}, {{columns.z, columns.w}}};
-  }
-  /// Writes a left operand to a 32 x 16 tile of shared memory, its depth as rows; wants the tile's address plus
-  /// store_offset.
+  __device__ static DeepOperand of(const uint4& columns) { return arch::detail::bits_as<DeepOperand>(columns); }
+  /// Writes a left operand to a tile of shared memory, its depth as rows; wants the tile's address plus store_offset.
   __device__ static int store_offset(int pitch, int lane) { return column(lane) * pitch + row(lane); }
   __device__ void store(std::uint16_t* at, int pitch) const {
-    first.store(at, pitch);
-    second.store(at + 4 * pitch, pitch);
+#pragma unroll
+    for (int i = 0; i < kDeepTiles; ++i) part[i].store(at + i * kLaneElements * pitch, pitch);
   }
 };
 
 /// 16 x 16 sums. A lane holds kRows x kColumns of them: element(r, c) lies at (row(r), column(c)).
 struct Accumulator {
   static constexpr int kRows = 1;
-  static constexpr int kColumns = 4;
+  static constexpr int kColumns = kLaneElements;
   static constexpr int kLaneStep = 16;  ///< between lanes that share a row
   float value[kRows * kColumns];
 
   static constexpr __device__ int element(int, int c) { return c; }
   static constexpr __device__ int row(int, int lane) { return lane % 16; }
-  static constexpr __device__ int column(int c, int lane) { return lane / 16 * 4 + c; }
+  static constexpr __device__ int column(int c, int lane) { return lane / 16 * kLaneElements + c; }
   __device__ static int row(int r) { return row(r, lane_id()); }
   __device__ static int column(int c) { return column(c, lane_id()); }
 };
 
 namespace detail {
 
-using Floats = float __attribute__((ext_vector_type(4)));
-using Shorts = short __attribute__((ext_vector_type(4)));
-using Halves = _Float16 __attribute__((ext_vector_type(4)));
-
-template <DataType kType>
-__device__ inline Floats mfma(const Operand& a, const Operand& b, Floats c) {
-  if constexpr (kType == DataType::bf16) {
-    return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(Shorts, a), __builtin_bit_cast(Shorts, b), c, 0,
-                                                     0, 0);
-  } else {
-    return __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(Halves, a), __builtin_bit_cast(Halves, b), c, 0, 0,
-                                                 0);
-  }
-}
-
-template <DataType kType>
-__device__ inline Floats mfma(const DeepOperand& a, const DeepOperand& b, Floats c) {
-#if defined(__gfx950__)
-  using Bf16s8 = __bf16 __attribute__((ext_vector_type(8)));
-  using Halves8 = _Float16 __attribute__((ext_vector_type(8)));
-  if constexpr (kType == DataType::bf16) {
-    return __builtin_amdgcn_mfma_f32_16x16x32_bf16(__builtin_bit_cast(Bf16s8, a), __builtin_bit_cast(Bf16s8, b), c, 0,
-                                                   0, 0);
-  } else {
-    return __builtin_amdgcn_mfma_f32_16x16x32_f16(__builtin_bit_cast(Halves8, a), __builtin_bit_cast(Halves8, b), c, 0,
-                                                  0, 0);
-  }
-#else
-  return mfma<kType>(a.second, b.second, mfma<kType>(a.first, b.first, c));
-#endif
-}
-
-__device__ inline Floats floats(const Accumulator& sum) { return __builtin_bit_cast(Floats, sum); }
+using Floats = float __attribute__((ext_vector_type(kLaneElements)));
 
 /// The first (second) elements of two words.
 __device__ inline std::uint32_t low_halves(std::uint32_t first, std::uint32_t second) {
@@ -115,23 +81,33 @@ __device__ inline std::uint32_t high_halves(std::uint32_t first, std::uint32_t s
   return __builtin_amdgcn_perm(second, first, 0x07060302U);
 }
 
+/// Of word(0), word(1), ... Not in a loop: the compiler unrolls one loop more too late to keep the sums in registers.
+template <class Word>
+__device__ __forceinline__ Operand operand_of(const Word& word) {
+  if constexpr (kLaneElements == 4) {
+    return {{word(0), word(1)}};
+  } else {
+    return {{word(0), word(1), word(2), word(3)}};
+  }
+}
+
 __device__ inline Operand load_column(const std::uint16_t* at, int pitch) {
-  const auto pair = [&](int row) { return static_cast<std::uint32_t>(at[(row + 1) * pitch]) << 16U | at[row * pitch]; };
-  return {{pair(0), pair(2)}};
+  return operand_of(
+      [&](int i) { return static_cast<std::uint32_t>(at[(2 * i + 1) * pitch]) << 16U | at[2 * i * pitch]; });
 }
 
 __device__ inline Operand load_row(const std::uint16_t* at) {
-  const uint2 words = *reinterpret_cast<const uint2*>(at);
-  return {{words.x, words.y}};
+  using Words = std::conditional_t<kLaneElements == 4, uint2, uint4>;
+  return arch::detail::bits_as<Operand>(*reinterpret_cast<const Words*>(at));
 }
 
 }  // namespace detail
 
 // A 16 x 16 tile of shared memory becomes an operand in four ways. Each wants the address of the tile's first element
-// plus the lane's offset, for `pitch` elements a row. Those along the depth read four elements at once, the others one
-// by one.
-__device__ inline int along_depth(int pitch, int lane) { return lane % 16 * pitch + lane / 16 * 4; }
-__device__ inline int across_depth(int pitch, int lane) { return lane / 16 * 4 * pitch + lane % 16; }
+// plus the lane's offset, for `pitch` elements a row. Those along the depth read a lane's elements at once, the others
+// one by one.
+__device__ inline int along_depth(int pitch, int lane) { return lane % 16 * pitch + lane / 16 * kLaneElements; }
+__device__ inline int across_depth(int pitch, int lane) { return lane / 16 * kLaneElements * pitch + lane % 16; }
 
 __device__ inline int left_offset(int pitch, int lane = lane_id()) { return along_depth(pitch, lane); }
 /// The tile's rows are the product's rows, its columns the depth.
@@ -151,16 +127,10 @@ __device__ inline int right_transposed_offset(int pitch, int lane = lane_id()) {
 /// The tile's rows are the product's columns, its columns the depth.
 __device__ inline Operand load_right_transposed(const std::uint16_t* at) { return detail::load_row(at); }
 
-/// sum += left * right
-template <DataType kType>
-__device__ inline void multiply(Accumulator& sum, const Operand& left, const Operand& right) {
-  sum = __builtin_bit_cast(Accumulator, detail::mfma<kType>(right, left, detail::floats(sum)));
-}
-
 /// Sums that a loop carries begin with this. A zero that the compiler knows makes it keep their elements apart, and
 /// gather and scatter them around each product.
 __device__ inline Accumulator zero_sums() {
-  detail::Floats zero = {0.0F, 0.0F, 0.0F, 0.0F};
+  detail::Floats zero = 0.0F;
   asm("" : "+v"(zero));
   return __builtin_bit_cast(Accumulator, zero);
 }
@@ -168,7 +138,7 @@ __device__ inline Accumulator zero_sums() {
 /// A product's result, rounded, as the left operand of the next product. NaNs must be plain ones.
 template <DataType kType>
 __device__ inline Operand to_operand(const Accumulator& a) {
-  return {{narrow_plain<kType>(a.value[0], a.value[1]), narrow_plain<kType>(a.value[2], a.value[3])}};
+  return detail::operand_of([&](int i) { return narrow_plain<kType>(a.value[2 * i], a.value[2 * i + 1]); });
 }
 
 __device__ inline int left_deep_offset(int pitch, int lane) {
@@ -181,11 +151,6 @@ __device__ inline DeepOperand load_left_deep(const std::uint16_t* at) {
 /// The tile's rows are the product's columns.
 __device__ inline DeepOperand load_right_deep(const std::uint16_t* at) { return load_left_deep(at); }
 
-template <DataType kType>
-__device__ inline void multiply(Accumulator& sum, const DeepOperand& left, const DeepOperand& right) {
-  sum = __builtin_bit_cast(Accumulator, detail::mfma<kType>(right, left, detail::floats(sum)));
-}
-
 /// How many neighbouring ones of kTiles tiles share their columns in turn.
 template <int kTiles>
 inline constexpr int kColumnGroup = kTiles % 4 == 0   ? 4
@@ -193,24 +158,24 @@ inline constexpr int kColumnGroup = kTiles % 4 == 0   ? 4
                                                       : 1;
 
 /// Right operands whose tiles' rows are the depth: kGroup neighbouring tiles share their columns in turn, so that a
-/// lane reads as many columns of four rows at once and sorts them in registers. Column i of tile g in a group is column
+/// lane reads as many columns of its rows at once and sorts them in registers. Column i of tile g in a group is column
 /// kGroup i + g of the group's.
 template <int kGroup>
 struct ColumnGroup {
-  std::uint32_t rows[4][kGroup / 2];
+  std::uint32_t rows[kLaneElements][kGroup / 2];
 
-  __device__ static int offset(int pitch, int lane) { return lane / 16 * 4 * pitch + lane % 16 * kGroup; }
+  __device__ static int offset(int pitch, int lane) { return lane / 16 * kLaneElements * pitch + lane % 16 * kGroup; }
   __device__ __forceinline__ void load(const std::uint16_t* at, int pitch) {
 #pragma unroll
-    for (int j = 0; j < 4; ++j)
+    for (int j = 0; j < kLaneElements; ++j)
       __builtin_memcpy(rows[j], __builtin_assume_aligned(at + j * pitch, 2 * kGroup), 2 * kGroup);
   }
   __device__ __forceinline__ void sort(Operand (&to)[kGroup]) const {
 #pragma unroll
     for (int g = 0; g < kGroup; g += 2) {
       const auto row = [&](int j) { return rows[j][g / 2]; };
-      to[g] = {{detail::low_halves(row(0), row(1)), detail::low_halves(row(2), row(3))}};
-      to[g + 1] = {{detail::high_halves(row(0), row(1)), detail::high_halves(row(2), row(3))}};
+      to[g] = detail::operand_of([&](int i) { return detail::low_halves(row(2 * i), row(2 * i + 1)); });
+      to[g + 1] = detail::operand_of([&](int i) { return detail::high_halves(row(2 * i), row(2 * i + 1)); });
     }
   }
 };
@@ -239,26 +204,26 @@ __device__ inline int store_offset(int pitch, int lane = lane_id()) { return acr
 __device__ inline void store_operand(std::uint16_t* at, int pitch, const Operand& o) { o.store(at, pitch); }
 
 /// The sums of a lane by rows, as quads of four neighbouring columns: of tiles that share their columns in groups of
-/// kGroup. Quad n of row quad_row(0) begins at column quad_column<kGroup>(n) + packed_column<kGroup>().
-inline constexpr int kQuads = 1;
-__device__ inline int quad_row(int, int lane = lane_id()) { return lane % 16; }
+/// kGroup. Quad i of tile n begins at column quad_column<kGroup>(i, n) + packed_column<kGroup>().
+inline constexpr int kQuads = kLaneElements / 4;
+__device__ constexpr int quad_row(int, int lane = lane_id()) { return lane % 16; }
 template <int kGroup = 1>
 __device__ inline int packed_column(int lane = lane_id()) {
-  return lane / 16 * 4 * kGroup;
+  return lane / 16 * kLaneElements * kGroup;
 }
 template <int kGroup>
-__device__ constexpr int quad_column(int n) {
-  return n / kGroup * 16 * kGroup + n % kGroup * 4;
+__device__ constexpr int quad_column(int i, int n) {
+  return n / kGroup * 16 * kGroup + (n % kGroup * kQuads + i) * 4;
 }
 template <int kGroup, int kTiles>
-__device__ inline float4 row_quad(const Accumulator (&row)[kTiles], int, int n) {
+__device__ inline float4 row_quad(const Accumulator (&row)[kTiles], int i, int n) {
   const int first = n / kGroup * kGroup;
-  const int quad = n % kGroup;
+  const int quad = n % kGroup * kQuads + i;
   float v[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int column = quad * 4 + i;  // of the lane's 4 * kGroup
-    v[i] = row[first + column % kGroup].value[column / kGroup];
+  for (int e = 0; e < 4; ++e) {
+    const int column = quad * 4 + e;  // of the lane's kLaneElements * kGroup
+    v[e] = row[first + column % kGroup].value[column / kGroup];
   }
   return make_float4(v[0], v[1], v[2], v[3]);
 }
@@ -269,11 +234,13 @@ __device__ inline uint2 packed_quad(const Accumulator (&row)[kTiles], int i, int
   return make_uint2(narrow<kType>(v.x * scale, v.y * scale), narrow<kType>(v.z * scale, v.w * scale));
 }
 
-/// Where row quad_row(0) of quad_column 0 lies in a group of dq_acc_order.hpp with `height` rows and tiles of `width`
+/// Where quad i of the first tile lies in its group of dq_acc_order.hpp, with `height` rows and tiles of `width`
 /// columns.
-__device__ inline int quad_place(int height, int, int lane) { return lane / 16 * height + lane % 16; }
-/// Whether the lane's quad lies within `width` columns.
-__device__ inline bool has_quad(int width, int lane) { return lane / 16 * 4 < width; }
+__device__ inline int quad_place(int i, int height, int, int lane) {
+  return (lane / 16 * kQuads + i) * height + lane % 16;
+}
+/// Whether the quad lies within `width` columns.
+__device__ inline bool has_quad(int i, int width, int lane) { return (lane / 16 * kQuads + i) * 4 < width; }
 
 /// A copy of 16 (4) bytes from global to shared memory in two halves, between which it passes through a register;
 /// zeros when not valid. Floats that are NaN become plain NaNs.

@@ -163,11 +163,11 @@ __device__ inline void store_operand(std::uint16_t* at, int pitch, const Operand
   *reinterpret_cast<std::uint32_t*>(at + 8 * pitch + 8) = o.word[3];
 }
 
-/// The sums of a lane by rows: quad n of row quad_row(i) are those of tile n in columns {0, 1, 8, 9} + 2 * (lane % 4).
+/// The sums of a lane by rows: quad i of tile n are those of row quad_row(i) in columns {0, 1, 8, 9} + 2 * (lane % 4).
 inline constexpr int kQuads = 2;
-__device__ inline int quad_row(int i, int lane = lane_id()) { return lane / 4 + 8 * i; }
+__device__ constexpr int quad_row(int i, int lane = lane_id()) { return lane / 4 + 8 * i; }
 template <int kGroup>
-__device__ constexpr int quad_column(int n) {
+__device__ constexpr int quad_column(int, int n) {
   return n * 16;
 }
 template <int kGroup, int kTiles>
@@ -177,7 +177,7 @@ __device__ inline float4 row_quad(const Accumulator (&row)[kTiles], int i, int n
 }
 
 /// The same quad scaled, rounded and traded with the neighbouring lane: four consecutive columns from
-/// quad_column(n) + packed_column() on. All lanes of a warp call it together.
+/// quad_column(i, n) + packed_column() on. All lanes of a warp call it together.
 template <int kGroup = 1>
 __device__ inline int packed_column(int lane = lane_id()) {
   return lane % 2 * 8 + lane % 4 / 2 * 4;
@@ -192,11 +192,11 @@ __device__ inline uint2 packed_quad(const Accumulator (&row)[kTiles], int i, int
   return is_odd ? make_uint2(got, high) : make_uint2(low, got);
 }
 
-/// Where row quad_row(0) of quad_column 0 lies in a group of dq_acc_order.hpp with `height` rows and tiles of `width`
+/// Where quad i of the first tile lies in its group of dq_acc_order.hpp, with `height` rows and tiles of `width`
 /// columns.
-__device__ inline int quad_place(int, int width, int lane) { return lane * (width / 4); }
-/// Whether the lane's quad, or half of it, lies within `width` columns.
-__device__ inline bool has_quad(int, int) { return true; }
+__device__ inline int quad_place(int, int, int width, int lane) { return lane * (width / 4); }
+/// Whether the quad, or half of it, lies within `width` columns.
+__device__ inline bool has_quad(int, int, int) { return true; }
 
 /// A copy of 16 (4) bytes from global to shared memory in two halves, of which the first does it all, behind the
 /// thread's back; zeros when not valid.
