@@ -19,9 +19,10 @@ target_compile_options(fmhax_build_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wconversion,-Wshadow>"
   "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${FMHAX_WERROR}>>:-Werror=all-warnings>")
 # clang counts signs among -Wconversion's concerns, g++ does not; loops of unknown length may stay rolled. Debuggers are
-# for the host's code. LLVM's last pass over loops takes every constant out of them, for which scalar registers are too few.
+# for the host's code. LLVM's last pass over loops takes every constant out of them, for which scalar registers are too few,
+# and its last sinking takes RDNA's matrix instructions behind what follows them, while their operands stay in registers.
 target_compile_options(fmhax_build_flags INTERFACE
-  "$<$<COMPILE_LANGUAGE:HIP>:-Wno-sign-conversion;-Wno-pass-failed;SHELL:-Xarch_device -g0;SHELL:-mllvm -disable-machine-licm>")
+  "$<$<COMPILE_LANGUAGE:HIP>:-Wno-sign-conversion;-Wno-pass-failed;SHELL:-Xarch_device -g0;SHELL:-mllvm -disable-machine-licm -mllvm -disable-machine-sink>")
 if(FMHAX_SANITIZE)
   target_compile_options(fmhax_build_flags INTERFACE
     "$<${host_only}:-fsanitize=${FMHAX_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")

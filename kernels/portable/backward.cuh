@@ -16,7 +16,7 @@ template <class Instance>
 struct BackwardKernel {
   using Block = BackwardBlock<Instance>;
   using Shared = typename Block::Shared;
-  using Walk = std::conditional_t<Block::kHoldsKeys, AloneWalk<Block>, SharedWalk<Block>>;
+  using Walk = std::conditional_t<Block::kIsAlone, AloneWalk<Block>, SharedWalk<Block>>;
   static constexpr int kM = Block::kM;
 
   Block block;

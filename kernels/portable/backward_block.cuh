@@ -25,6 +25,7 @@ struct BackwardBlock {
   static constexpr int kKeyTiles = kConfig.key_tiles;
   static constexpr int kStages = kConfig.stages;
   static constexpr bool kHoldsKeys = kConfig.holds_keys;
+  static constexpr bool kIsAlone = kConfig.is_alone;
   static constexpr int kPitchK = kConfig.pitch_k();
   static constexpr int kPitchQ = kConfig.pitch_q();
   static constexpr int kPitchV = kConfig.pitch_v();
@@ -37,7 +38,7 @@ struct BackwardBlock {
   static constexpr int kTilesV = kDepthV / kSplit;  ///< of dv
   static_assert(kScoredTiles * kSplit == kRowTiles && kTilesQ * kSplit == kDepthQ && kTilesV * kSplit == kDepthV);
   static_assert(kDepthQ % kDeepTiles == 0 && kDepthV % kDeepTiles == 0);
-  static_assert(kConfig.lanes == kLanes && kHoldsKeys == kKeysAlongRows && (kSplit == 1 || !kHoldsKeys));
+  static_assert(kConfig.lanes == kLanes && kHoldsKeys == kKeysAlongRows);
 
   using SumsOfK = Accumulator[kKeyTiles][kTilesQ];
   using SumsOfV = Accumulator[kKeyTiles][kTilesV];
@@ -59,10 +60,10 @@ struct BackwardBlock {
   const TileJob& job;
   /// Read from where they lie time and again where registers are short.
   static constexpr bool kKeepsNumbers =
-      kHoldsKeys ? !kConfig.has_features && !kConfig.is_direct : kConfig.hdim_q < 128 && kConfig.hdim_v < 128;
+      kIsAlone ? !kConfig.has_features && !kConfig.is_direct : kConfig.hdim_q < 128 && kConfig.hdim_v < 128;
   std::conditional_t<kKeepsNumbers, TileNumbers, const TileNumbers&> tile;
-  std::conditional_t<kHoldsKeys, const float, const float&> scale;
-  const int thread, lane;
+  std::conditional_t<kIsAlone, const float, const float&> scale;
+  int thread, lane;
   const bool is_deterministic;
 
   __device__ BackwardBlock(const KernelParams& p, const BackwardArguments& a, Shared& s)

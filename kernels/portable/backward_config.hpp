@@ -28,6 +28,9 @@ struct BackwardConfig {
   /// Each warp has its rows of k and v in registers, and shared memory has k and dS along the keys, for dq; else k and
   /// v lie there as they are. For GPUs whose matrix units read memory along the depth alone.
   bool holds_keys = false;
+  /// A warp has a matrix unit to itself and registers enough: what keeps the unit waiting is time lost.
+  bool is_alone = false;
+  bool is_available = true;   ///< there are tiles for these head dimensions
   bool is_direct = false;     ///< all keys fit the tile: dq is complete in the block, d is computed on the way
   bool has_features = false;  ///< bias, ALiBi, soft-cap, dropout; rows that aren't aligned
 
@@ -83,6 +86,7 @@ FMHAX_HOST_DEVICE constexpr void set_cdna_tiles(BackwardConfig& config, TileSet 
   const int widest = config.hdim_q > config.hdim_v ? config.hdim_q : config.hdim_v;
   config.lanes = 64;
   config.warps = 4;
+  config.is_alone = true;
   config.holds_keys = true;
   config.dq_unroll = 4;
   if (set == TileSet::cdna4) {
@@ -97,6 +101,18 @@ FMHAX_HOST_DEVICE constexpr void set_cdna_tiles(BackwardConfig& config, TileSet 
   config.dq_warps_m = config.hdim_q % 64 == 0 ? 1 : 2;
 }
 
+/// At most 256 registers a lane: two warps share sixteen keys and halve the columns of dk and dv, and more than 128
+/// columns don't fit. Other head dimensions than 64 and 128 run in the next larger kernel.
+FMHAX_HOST_DEVICE constexpr void set_rdna_tiles(BackwardConfig& config) {
+  const int widest = config.hdim_q > config.hdim_v ? config.hdim_q : config.hdim_v;
+  config.is_available = config.hdim_q % 64 == 0 && widest <= 128;
+  config.hdim_split = 2;
+  config.holds_keys = true;
+  config.kM = 32;
+  config.dq_unroll = 2;
+  if (widest > 64) config.stages = 1;
+}
+
 /// The kernel for head dimensions rounded up to (hdim_q, hdim_v). Tiles are as large as registers and shared memory
 /// allow; figures in docs/kernels.md and docs/amd.md.
 FMHAX_HOST_DEVICE constexpr BackwardConfig backward_config(TileSet set, DataType dtype, int hdim_q, int hdim_v,
@@ -106,6 +122,8 @@ FMHAX_HOST_DEVICE constexpr BackwardConfig backward_config(TileSet set, DataType
   config.has_features = has_features;
   if (set == TileSet::nvidia) {
     set_nvidia_tiles(config);
+  } else if (set == TileSet::rdna4) {
+    set_rdna_tiles(config);
   } else {
     set_cdna_tiles(config, set);
   }

@@ -104,43 +104,45 @@ __global__ void __launch_bounds__(Instance::kConfig.threads(), 1)
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   using Kernel = BackwardKernel<Instance>;
   constexpr BackwardConfig kConfig = Instance::kConfig;
-  if (kConfig.is_direct ? refuses_lengths(params) : params.nsplits[0] == kInvalidCall) {
-    return fill_with_nan<Instance>(arch::read_again<0>(params));
-  }
-  auto& shared = *reinterpret_cast<typename Kernel::Shared*>(shared_bytes);
-  // Made anew where it is used, as it would live in registers through the steps.
-  const auto jobs = [&] {
-    return JobFinder<kConfig>(arch::read_again<0>(params), arch::read_again<kSecondParameter>(arguments));
-  };
-  TileJob& job = shared.job;
-  BlockShare share = block_share(blockIdx.x, gridDim.x, arguments.side_by_side, jobs().count());
-  const int blocks = arch::computed_here(static_cast<int>(gridDim.x));  // not in a scalar register through the steps
-  bool has_tile = false;
-  do {
-    if (has_tile) {
-      if (threadIdx.x == 0) jobs().next_tile(job);
-    } else if (threadIdx.x >= arch::kWarpSize) {
-      // While the first warp finds a job, which is a chain of reads, the others clear the job's part of the tail.
-      const Part part = tail_part(share.first, blocks,
-                                  arch::computed_here(arch::read_again<kSecondParameter>(arguments).side_by_side),
-                                  arch::computed_here(jobs().count()));
-      clear_tail(arch::read_again<0>(params), part,
-                 {threadIdx.x - arch::kWarpSize, kConfig.threads() - arch::kWarpSize});
-    } else if (share.first < share.end) {
-      TileJob next;
-      next.index = share.first;
-      next.end = share.end;
-      jobs().find(next);
-      if (threadIdx.x == 0) job = next;
+  if constexpr (kConfig.is_available) {
+    if (kConfig.is_direct ? refuses_lengths(params) : params.nsplits[0] == kInvalidCall) {
+      return fill_with_nan<Instance>(arch::read_again<0>(params));
     }
-    if (share.first >= share.end) break;
-    __syncthreads();
-    Kernel(arch::read_again<0>(params), arch::read_again<kSecondParameter>(arguments), shared).run();
-    // Read again, so that no register holds it meanwhile.
-    has_tile = job.tiles.begin + 1 < job.tiles.end;
-    share = {job.index + (has_tile ? 0 : arch::read_again<kSecondParameter>(arguments).side_by_side), job.end};
-    __syncthreads();
-  } while (share.first < share.end);
+    auto& shared = *reinterpret_cast<typename Kernel::Shared*>(shared_bytes);
+    // Made anew where it is used, as it would live in registers through the steps.
+    const auto jobs = [&] {
+      return JobFinder<kConfig>(arch::read_again<0>(params), arch::read_again<kSecondParameter>(arguments));
+    };
+    TileJob& job = shared.job;
+    BlockShare share = block_share(blockIdx.x, gridDim.x, arguments.side_by_side, jobs().count());
+    const int blocks = arch::computed_here(static_cast<int>(gridDim.x));  // not in a scalar register through the steps
+    bool has_tile = false;
+    do {
+      if (has_tile) {
+        if (threadIdx.x == 0) jobs().next_tile(job);
+      } else if (threadIdx.x >= arch::kWarpSize) {
+        // While the first warp finds a job, which is a chain of reads, the others clear the job's part of the tail.
+        const Part part = tail_part(share.first, blocks,
+                                    arch::computed_here(arch::read_again<kSecondParameter>(arguments).side_by_side),
+                                    arch::computed_here(jobs().count()));
+        clear_tail(arch::read_again<0>(params), part,
+                   {threadIdx.x - arch::kWarpSize, kConfig.threads() - arch::kWarpSize});
+      } else if (share.first < share.end) {
+        TileJob next;
+        next.index = share.first;
+        next.end = share.end;
+        jobs().find(next);
+        if (threadIdx.x == 0) job = next;
+      }
+      if (share.first >= share.end) break;
+      __syncthreads();
+      Kernel(arch::read_again<0>(params), arch::read_again<kSecondParameter>(arguments), shared).run();
+      // Read again, so that no register holds it meanwhile.
+      has_tile = job.tiles.begin + 1 < job.tiles.end;
+      share = {job.index + (has_tile ? 0 : arch::read_again<kSecondParameter>(arguments).side_by_side), job.end};
+      __syncthreads();
+    } while (share.first < share.end);
+  }
 }
 
 }  // namespace fmhax::portable

@@ -15,6 +15,7 @@ bool takes_full_kernel(const BackwardConfig& plain, const Problem& p, const Devi
 }
 
 const char* unsupported_reason(const BackwardConfig& config, const Problem& p, const DeviceTraits& traits) {
+  if (!config.is_available) return "the kernel has no tiles for this GPU";
   if (p.dtype != config.dtype) return "the kernel is for another data type";
   if (p.hdim_q > config.hdim_q || p.hdim_v > config.hdim_v) return "the kernel is for smaller head dimensions";
   if (p.hdim_q % 8 != 0 || p.hdim_v % 8 != 0) return "head dimensions must be multiples of 8";

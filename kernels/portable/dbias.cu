@@ -221,8 +221,8 @@ bool form(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& 
   const bool has_elements = p.max_seqlen_k > 0 && (p.is_group_mode ? p.total_q : p.max_seqlen_q) > 0;
   const std::int64_t jobs =
       std::max<std::int64_t>(tiles * params.dbias_nhead * params.dbias_batch, has_elements ? 1 : 0);
-  set_launch(launch, reinterpret_cast<const void*>(dbias_kernel<kDtype, kHdim>), grid_size(jobs, traits), kTileThreads,
-             params);
+  set_launch(launch, reinterpret_cast<const void*>(dbias_kernel<kDtype, kHdim>), grid_size(jobs, traits),
+             tile_threads(traits), params);
   add_argument(launch, sizeof(params), arguments);
   launch.shared_bytes = sizeof(typename DbiasKernel<kDtype, kHdim>::Shared);
   return true;

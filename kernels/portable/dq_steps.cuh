@@ -60,7 +60,7 @@ class DqSteps {
 
   /// What a warp multiplies at once: all its columns, or one half after the other, so that the first is on its way to
   /// memory while the second is computed.
-  static constexpr int kTilesAtOnce = kTilesN % 4 == 0 && !Block::kHoldsKeys ? kTilesN / 2 : kTilesN;
+  static constexpr int kTilesAtOnce = kTilesN % 4 == 0 && !Block::kIsAlone ? kTilesN / 2 : kTilesN;
   using Sums = Accumulator[kTilesM][kTilesAtOnce];
 
   /// dq of a step whose dS lies in shared memory.

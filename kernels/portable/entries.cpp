@@ -14,10 +14,13 @@ struct Row {
   // Kernels with features need no more of anything that is asked for here than those without.
   static BackwardConfig config_on(const DeviceTraits& traits) { return config_of(tile_set(traits), false); }
   static constexpr bool is_consistent(TileSet set) {
-    return config_of(set, false).is_consistent() && config_of(set, true).is_consistent() &&
-           config_of(set, false).tile_keys() == config_of(set, true).tile_keys();
+    const BackwardConfig plain = config_of(set, false);
+    const BackwardConfig full = config_of(set, true);
+    return !plain.is_available ||
+           (plain.is_consistent() && full.is_consistent() && plain.tile_keys() == full.tile_keys());
   }
-  static_assert(is_consistent(TileSet::nvidia) && is_consistent(TileSet::cdna3) && is_consistent(TileSet::cdna4));
+  static_assert(is_consistent(TileSet::nvidia) && is_consistent(TileSet::cdna3) && is_consistent(TileSet::cdna4) &&
+                is_consistent(TileSet::rdna4));
 
   static const char* unsupported_reason(const Problem& p, const DeviceTraits& traits) {
     return portable::unsupported_reason(config_on(traits), p, traits);

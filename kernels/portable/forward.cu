@@ -289,7 +289,7 @@ bool form(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& 
                          has_aligned_rows(params.v, kDtype) && has_aligned_rows(params.o, kDtype);
   const std::int64_t jobs = rows_q(p) > 0 ? std::max<std::int64_t>(arguments.tiles * p.nhead_q, 1) : 0;
   set_launch(launch, reinterpret_cast<const void*>(forward_kernel<kDtype, kHdim, kHasFeatures>),
-             grid_size(jobs, traits), kTileThreads, params);
+             grid_size(jobs, traits), tile_threads(traits), params);
   add_argument(launch, sizeof(params), arguments);
   launch.shared_bytes = sizeof(typename Kernel::Shared);
   return true;

@@ -23,7 +23,7 @@ class QuerySteps {
   struct Strides {
     std::int64_t q, dout, stats;
   };
-  static constexpr bool kKeepsStrides = Block::kHoldsKeys;  ///< where reading a parameter means waiting for it
+  static constexpr bool kKeepsStrides = Block::kIsAlone;  ///< where reading a parameter means waiting for it
 
  public:
   struct Held {

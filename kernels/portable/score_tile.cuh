@@ -2,6 +2,7 @@
 /// have in common.
 #pragma once
 
+#include "arch/layouts.hpp"
 #include "arch/mma.cuh"
 #include "elements.cuh"
 #include "features.cuh"
@@ -10,6 +11,10 @@ namespace fmhax::portable {
 
 inline constexpr int kTileRows = 64;  ///< of queries: sixteen a warp
 inline constexpr int kTileThreads = kTileRows / 16 * kLanes;
+/// The same on a device, for the host.
+inline std::uint32_t tile_threads(const DeviceTraits& traits) {
+  return static_cast<std::uint32_t>(kTileRows / 16 * warp_size(tile_set(traits)));
+}
 inline constexpr float kLog2E = 1.4426950408889634F;
 
 /// Accumulators of sixteen rows and 16 * kTiles keys.

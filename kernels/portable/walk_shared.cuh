@@ -24,13 +24,15 @@ class SharedWalk {
   static constexpr int kScoredTiles = Block::kScoredTiles;
   static constexpr int kTilesQ = Block::kTilesQ;
   static constexpr int kTilesV = Block::kTilesV;
+  static constexpr bool kAlwaysMasks = Block::kHoldsKeys;  ///< else a step that needs no mask has code of its own
   using SumsOfK = typename Block::SumsOfK;
   using SumsOfV = typename Block::SumsOfV;
   using Operands = Operand[kKeyTiles][kScoredTiles];
   using Sums = Accumulator[kKeyTiles][kScoredTiles];
 
  public:
-  __device__ SharedWalk(Block& block, const HeldKeys<Block>&) : block_(block), shared_(block.shared) {}
+  __device__ SharedWalk(Block& block, const HeldKeys<Block>& keys)
+      : block_(block), shared_(block.shared), keys_(keys) {}
 
   /// Over all query tiles, each step's dq in the next one, of which there is one more.
   __device__ __forceinline__ void run(int steps, SumsOfK& dk, SumsOfV& dv) {
@@ -41,6 +43,8 @@ class SharedWalk {
       dq.move_to_head();
     }
     for (int index = 0; index <= steps; ++index) {
+      block_.thread = arch::computed_here(block_.thread);
+      block_.lane = arch::computed_here(block_.lane);
       wait_for_copies();
       __syncthreads();
       typename QuerySteps<Block>::Held held;
@@ -50,12 +54,13 @@ class SharedWalk {
         dq.advance();
       }
       if (index == steps) break;
-      if (block_.needs_mask(dq.row())) {
+      if (kAlwaysMasks || block_.needs_mask(dq.row())) {
         step<true>(dq.row(), dq.head(), index, dk, dv);
       } else {
         step<false>(dq.row(), dq.head(), index, dk, dv);
       }
       if (index + 1 < steps) {
+        if constexpr (kStages == 1) __syncthreads();
         next.end_copies(index + 1, held);
         next.advance();
       }
@@ -70,7 +75,7 @@ class SharedWalk {
     std::uint16_t* shared_ds = shared_.ds[index % 2] + key_place<kPitchS>(0, block_.warp_keys());
     [[maybe_unused]] std::uint16_t* shared_p = shared_.p + key_place<kPitchS>(0, block_.warp_keys());
     Operands p = {}, ds = {};
-    if (kIsMasked && !takes_part(row)) {
+    if (kIsMasked && !kAlwaysMasks && !takes_part(row)) {
       // Every warp meets as many barriers as the others: racecheck loses count where some leave one out.
       if constexpr (kSplit > 1) sync_warps(block_.warp() / kSplit, kSplit);
       return store_operands<kPitchS>(shared_ds + key_place<kPitchS>(own, 0), ds, block_.lane);
@@ -78,10 +83,10 @@ class SharedWalk {
     score<kIsMasked>(row + own, own, head, index, p, ds);
     store_operands<kPitchS>(shared_ds + key_place<kPitchS>(own, 0), ds, block_.lane);
     if constexpr (kSplit > 1) store_operands<kPitchS>(shared_p + key_place<kPitchS>(own, 0), p, block_.lane);
-    const std::uint16_t* dout =
-        shared_.dout[index % kStages] + block_.half() * kTilesV * 16 + right_offset(kPitchV, block_.lane);
-    const std::uint16_t* q =
-        shared_.q[index % kStages] + block_.half() * kTilesQ * 16 + right_offset(kPitchQ, block_.lane);
+    const std::uint16_t* dout = shared_.dout[index % kStages] + block_.half() * kTilesV * 16 +
+                                ColumnGroup<kColumnGroup<kTilesV>>::offset(kPitchV, block_.lane);
+    const std::uint16_t* q = shared_.q[index % kStages] + block_.half() * kTilesQ * 16 +
+                             ColumnGroup<kColumnGroup<kTilesQ>>::offset(kPitchQ, block_.lane);
     multiply_columns<kType, kPitchV>(dv, p, dout + own * kPitchV);
     multiply_columns<kType, kPitchQ>(dk, ds, q + own * kPitchQ);
     if constexpr (kSplit > 1) {
@@ -102,13 +107,13 @@ class SharedWalk {
       return from[stats_place(i, pair, lane)];
     };
     Sums s = {}, dp = {};
-    multiply_rows<kType, Block::kDepthQ, kPitchQ>(s, shared_.k + block_.warp_keys() * kPitchQ,
+    multiply_rows<kType, Block::kDepthQ, kPitchQ>(s, keys_of<kPitchQ>(keys_.k, shared_.k),
                                                   shared_.q[index % kStages] + own * kPitchQ, block_.lane);
     if constexpr (!kConfig.has_features) {
       exponentiate(stats, block_.scale, s);
       if (kIsMasked) hide(block_.local_band(row), s);
     }
-    multiply_rows<kType, Block::kDepthV, kPitchV>(dp, shared_.v + block_.warp_keys() * kPitchV,
+    multiply_rows<kType, Block::kDepthV, kPitchV>(dp, keys_of<kPitchV>(keys_.v, shared_.v),
                                                   shared_.dout[index % kStages] + own * kPitchV, block_.lane);
     if constexpr (kConfig.has_features) {
       finish_with_features(block_, head, stats, row, s, dp);
@@ -117,6 +122,15 @@ class SharedWalk {
     }
     round_to_operands<kType>(s, p);
     round_to_operands<kType>(dp, ds);
+  }
+
+  /// This warp's rows of k or v as left operands, held or in shared memory.
+  template <int kPitch, class Held>
+  __device__ auto keys_of(const Held& held, const std::uint16_t* in_shared) const {
+    const std::uint16_t* at = in_shared + block_.warp_keys() * kPitch + left_deep_offset(kPitch, block_.lane);
+    return [&held, at](int m, int depth) {
+      return Block::kHoldsKeys ? held[m][depth / kDeepTiles] : load_left_deep(at + m * 16 * kPitch + depth * 16);
+    };
   }
 
   /// Whether some row of a masked step sees some of this warp's keys.
@@ -129,6 +143,7 @@ class SharedWalk {
 
   Block& block_;
   typename Block::Shared& shared_;
+  const HeldKeys<Block>& keys_;
 };
 
 }  // namespace fmhax::portable

@@ -15,17 +15,16 @@ __device__ __forceinline__ void set_to_zero(Accumulator (&sums)[kTilesM][kTilesN
   }
 }
 
-/// sums[m][i] += left_m * rows_i^T, along rows of shared memory.
-template <DataType kType, int kDepth, int kPitch, int kTilesM, int kTilesN>
-__device__ __forceinline__ void multiply_rows(Accumulator (&sums)[kTilesM][kTilesN], const std::uint16_t* left_rows,
+/// sums[m][i] += left_m * rows_i^T, along rows of shared memory; left(m, depth) is an operand.
+template <DataType kType, int kDepth, int kPitch, class Left, int kTilesM, int kTilesN>
+__device__ __forceinline__ void multiply_rows(Accumulator (&sums)[kTilesM][kTilesN], const Left& left_operand,
                                               const std::uint16_t* rows, int lane) {
-  left_rows += left_deep_offset(kPitch, lane);
   rows += right_deep_offset(kPitch, lane);
 #pragma unroll
   for (int depth = 0; depth < kDepth; depth += kDeepTiles) {
     DeepOperand left[kTilesM];
 #pragma unroll
-    for (int m = 0; m < kTilesM; ++m) left[m] = load_left_deep(left_rows + m * 16 * kPitch + depth * 16);
+    for (int m = 0; m < kTilesM; ++m) left[m] = left_operand(m, depth);
 #pragma unroll
     for (int i = 0; i < kTilesN; ++i) {
       const DeepOperand right = load_right_deep(rows + i * 16 * kPitch + depth * 16);
@@ -36,17 +35,24 @@ __device__ __forceinline__ void multiply_rows(Accumulator (&sums)[kTilesM][kTile
 }
 
 /// sums[m][n] += left[m][i] * rows_i, summed over i, across rows of shared memory; rows come with this lane's
-/// right_offset.
+/// ColumnGroup::offset. Of the sums, tiles share their columns as the groups' do.
 template <DataType kType, int kPitch, int kTilesM, int kTilesN, int kDepth>
 __device__ __forceinline__ void multiply_columns(Accumulator (&sums)[kTilesM][kTilesN],
                                                  const Operand (&left)[kTilesM][kDepth], const std::uint16_t* rows) {
+  constexpr int kGroup = kColumnGroup<kTilesN>;
 #pragma unroll
   for (int i = 0; i < kDepth; ++i) {
 #pragma unroll
-    for (int n = 0; n < kTilesN; ++n) {
-      const Operand right = load_right(rows + i * 16 * kPitch + n * 16, kPitch);
+    for (int n = 0; n < kTilesN; n += kGroup) {
+      ColumnGroup<kGroup> group;
+      group.load(rows + i * 16 * kPitch + n * 16, kPitch);
+      Operand right[kGroup];
+      group.sort(right);
 #pragma unroll
-      for (int m = 0; m < kTilesM; ++m) multiply<kType>(sums[m][n], left[m][i], right);
+      for (int g = 0; g < kGroup; ++g) {
+#pragma unroll
+        for (int m = 0; m < kTilesM; ++m) multiply<kType>(sums[m][n + g], left[m][i], right[g]);
+      }
     }
   }
 }
@@ -123,8 +129,7 @@ __device__ constexpr int key_place(int other, int key) {
   return kKeysAlongRows ? other * kPitch + key : key * kPitch + other;
 }
 
-/// Tiles of operands (keys, rows) to shared memory, and from there where the keys lie across rows of memory; `tile` is
-/// the place of the first.
+/// Tiles of operands (keys, rows) to and from shared memory; `tile` is the place of the first.
 template <int kPitch, int kTilesM, int kTilesN>
 __device__ __forceinline__ void store_operands(std::uint16_t* tile, const Operand (&from)[kTilesM][kTilesN], int lane) {
   tile += store_offset(kPitch, lane);
@@ -136,11 +141,14 @@ __device__ __forceinline__ void store_operands(std::uint16_t* tile, const Operan
 }
 template <int kPitch, int kTilesM, int kTilesN>
 __device__ __forceinline__ void load_operands(const std::uint16_t* tile, Operand (&to)[kTilesM][kTilesN], int lane) {
-  tile += left_offset(kPitch, lane);
+  tile += kKeysAlongRows ? left_transposed_offset(kPitch, lane) : left_offset(kPitch, lane);
 #pragma unroll
   for (int m = 0; m < kTilesM; ++m) {
 #pragma unroll
-    for (int i = 0; i < kTilesN; ++i) to[m][i] = load_left(tile + key_place<kPitch>(i * 16, m * 16));
+    for (int i = 0; i < kTilesN; ++i) {
+      const std::uint16_t* at = tile + key_place<kPitch>(i * 16, m * 16);
+      to[m][i] = kKeysAlongRows ? load_left_transposed(at, kPitch) : load_left(at);
+    }
   }
 }
 

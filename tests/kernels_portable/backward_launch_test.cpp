@@ -80,6 +80,7 @@ void check_configurations(TileSet set, std::int64_t shared_memory) {
           const BackwardConfig full = backward_config(set, dtype, hdim_q, hdim_v, is_direct, true);
           CAPTURE(hdim_q);
           CAPTURE(is_direct);
+          if (!plain.is_available) continue;
           CHECK(plain.is_consistent());
           CHECK(full.is_consistent());
           CHECK(plain.tile_keys() == full.tile_keys());  // the workspace is laid out for either
@@ -95,12 +96,29 @@ TEST_CASE("every configuration shares its work evenly and fits a block of its GP
   check_configurations(TileSet::nvidia, h200().shared_memory_per_block);
   check_configurations(TileSet::cdna3, 64 << 10);
   check_configurations(TileSet::cdna4, 160 << 10);
+  check_configurations(TileSet::rdna4, 64 << 10);
 }
 
 TEST_CASE("a configuration whose warps can't share its tiles is found out") {
   BackwardConfig config = backward_config(TileSet::nvidia, DataType::bf16, 128, 128, false, false);
   config.dq_warps_m = 8;
   CHECK_FALSE(config.is_consistent());
+}
+
+TEST_CASE("an architecture without tiles for some head dimensions refuses them") {
+  const auto config = [](int hdim_q, int hdim_v) {
+    return backward_config(TileSet::rdna4, DataType::bf16, hdim_q, hdim_v, false, false);
+  };
+  for (const int hdim : {32, 64, 96, 128, 192, 256}) {
+    CAPTURE(hdim);
+    const char* reason = unsupported_reason(config(hdim, hdim), dense(2, 4, 2, 512, hdim), h200());
+    if (hdim == 64 || hdim == 128) {
+      CHECK(reason == nullptr);
+    } else {
+      CHECK(std::string(reason) == "the kernel has no tiles for this GPU");
+    }
+  }
+  CHECK_FALSE(config(192, 128).is_available);
 }
 
 TEST_CASE("what a kernel can't run it says") {

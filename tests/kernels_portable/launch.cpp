@@ -2,14 +2,20 @@
 
 #include <hip/hip_runtime.h>
 
+#include <algorithm>
 #include <array>
 
 #include "verification/device_buffer.hpp"
 
 namespace fmhax::portable::test {
 
+using verification::check_hip;
+
 DeviceTraits small_device() {
   DeviceTraits traits;
+  hipDeviceProp_t properties{};
+  check_hip(hipGetDeviceProperties(&properties, 0), "hipGetDeviceProperties");
+  std::copy_n(properties.gcnArchName, sizeof(traits.arch) - 1, traits.arch);
   traits.multiprocessors = 1;
   traits.shared_memory_per_block = 99 * 1024;  // what every GPU from sm_80 on can give
   return traits;
@@ -17,7 +23,6 @@ DeviceTraits small_device() {
 
 void play(const KernelLaunch& launch) {
   if (launch.grid[0] == 0) return;
-  using verification::check_hip;
   KernelLaunch copy = launch;
   std::array<void*, KernelLaunch::kMaxArguments> arguments{};
   for (std::uint32_t i = 0; i < copy.argument_count; ++i) arguments[i] = copy.arguments + copy.argument_offset[i];

@@ -130,7 +130,6 @@ const void* kernel_of(LeftWay left, RightWay right) {
 const void* product_kernel(DataType dtype, LeftWay left, RightWay right) {
   return dtype == DataType::fp16 ? kernel_of<DataType::fp16>(left, right) : kernel_of<DataType::bf16>(left, right);
 }
-int product_threads() { return kLanes; }
 bool keys_along_rows() { return kKeysAlongRows; }
 int column_group() { return kColumnGroup<kTiles>; }
 

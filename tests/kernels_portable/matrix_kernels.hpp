@@ -33,7 +33,6 @@ struct ProductArguments {
 
 /// The kernel for these, of one warp.
 const void* product_kernel(DataType dtype, LeftWay left, RightWay right);
-int product_threads();
 bool keys_along_rows();
 /// Of RightWay::grouped: the first tile has every column_group()-th column.
 int column_group();

@@ -66,6 +66,12 @@ std::vector<std::byte> laid_out(const Matrix<kRows, kColumns>& matrix, DataType 
   return memory;
 }
 
+unsigned warp_size() {
+  hipDeviceProp_t properties{};
+  check_hip(hipGetDeviceProperties(&properties, 0), "hipGetDeviceProperties");
+  return static_cast<unsigned>(properties.warpSize);
+}
+
 struct Results {
   Product sums, quads, next;
   FirstColumns stored;
@@ -94,9 +100,9 @@ Results multiply(DataType dtype, Ways ways, const Left& left, const Right& right
                              static_cast<float*>(next.data()),
                              lane_error};
   void* pointer = &arguments;
-  check_hip(hipLaunchKernel(product_kernel(dtype, ways.left, ways.right), dim3(1),
-                            dim3(static_cast<unsigned>(product_threads())), &pointer, 0, nullptr),
-            "hipLaunchKernel");
+  check_hip(
+      hipLaunchKernel(product_kernel(dtype, ways.left, ways.right), dim3(1), dim3(warp_size()), &pointer, 0, nullptr),
+      "hipLaunchKernel");
   check_hip(hipDeviceSynchronize(), "hipDeviceSynchronize");
 
   Results results;

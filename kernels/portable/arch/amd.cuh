@@ -1,9 +1,11 @@
-/// @file What AMD's CDNA GPUs (gfx90a, gfx942, gfx950) have of their own: the trait through which the portable kernels
-/// reach them.
+/// @file What AMD's GPUs (gfx90a, gfx942, gfx950, gfx1201) have of their own: the trait through which the portable
+/// kernels reach them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "arch/layouts.hpp"
 
 /// Kernel parameters lie in constant memory and are read where they are needed anyway.
 #define FMHAX_KERNEL_PARAMETER
@@ -12,7 +14,7 @@
 
 namespace fmhax::portable::arch {
 
-inline constexpr int kWarpSize = 64;
+inline constexpr int kWarpSize = warp_size(kTileSet);
 
 namespace detail {
 

@@ -4,6 +4,8 @@
 
 #if defined(__CUDACC__)
 #include "arch/mma_nvidia.cuh"
+#elif defined(__GFX12__)
+#include "arch/mma_rdna.cuh"
 #else
 #include "arch/mma_cdna.cuh"
 #endif
