@@ -7,11 +7,13 @@
 namespace fmhax::tool {
 namespace {
 
-bool some_kernel_takes(DataType dtype) {
+constexpr std::int64_t kPlainHdim = 64;
+
+bool some_kernel_takes(DataType dtype, std::int64_t hdim) {
   Problem plain;
   plain.dtype = dtype;
   plain.batch = plain.nhead_q = plain.nhead_k = 1;
-  plain.hdim_q = plain.hdim_v = 64;
+  plain.hdim_q = plain.hdim_v = hdim;
   plain.max_seqlen_q = plain.max_seqlen_k = 128;
   try {
     const Executor executor(plain);
@@ -28,7 +30,7 @@ const std::vector<DataType>& offered_types() {
   static const std::vector<DataType> kOffered = [] {
     std::vector<DataType> types;
     for (const DataType dtype : {DataType::fp32, DataType::fp16, DataType::bf16}) {
-      if (some_kernel_takes(dtype)) types.push_back(dtype);
+      if (some_kernel_takes(dtype, kPlainHdim)) types.push_back(dtype);
     }
     return types;
   }();
@@ -38,6 +40,18 @@ const std::vector<DataType>& offered_types() {
 bool is_offered(DataType dtype) {
   const std::vector<DataType>& types = offered_types();
   return std::find(types.begin(), types.end(), dtype) != types.end();
+}
+
+std::int64_t largest_offered_hdim() {
+  static const std::int64_t kLargest = [] {
+    for (const std::int64_t hdim : {256, 192, 128}) {
+      for (const DataType dtype : offered_types()) {
+        if (some_kernel_takes(dtype, hdim)) return hdim;
+      }
+    }
+    return kPlainHdim;
+  }();
+  return kLargest;
 }
 
 }  // namespace fmhax::tool

@@ -67,6 +67,8 @@ verification::Case random_case(std::uint64_t seed, std::uint64_t index, double w
   verification::Case c = verification::random_problem(seed, index, work);
   const std::vector<DataType>& types = offered_types();
   if (!is_offered(c.problem.dtype) && !types.empty()) c.problem.dtype = types[index % types.size()];
+  c.problem.hdim_q = std::min(c.problem.hdim_q, largest_offered_hdim());
+  c.problem.hdim_v = std::min(c.problem.hdim_v, largest_offered_hdim());
   return c;
 }
 

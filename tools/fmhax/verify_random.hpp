@@ -19,7 +19,8 @@ struct RandomRun {
   bool shows_progress = false;
 };
 
-/// Problem `index` of the list. Where no kernel of the device takes its element type it has one that is taken.
+/// Problem `index` of the list. Where no kernel of the device takes its element type or head dimensions it has some
+/// that are taken.
 verification::Case random_case(std::uint64_t seed, std::uint64_t index, double work);
 
 /// Each job draws a problem, computes it in fp64 and runs it on streams of its own, so that references are computed on
