@@ -19,13 +19,22 @@ import sys
 import tempfile
 
 LIBRARY = "kernels/portable/libfmhax_provider_portable.a"
-REGISTERS = 512  # of a SIMD lane, gfx90a and later: VGPRs and AGPRs together, given out by eights
-MOST_WAVES = 8  # of a SIMD
 BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
 
 
 class ReportError(Exception):
     """What keeps the report from being made."""
+
+
+@dataclasses.dataclass
+class Simd:
+    registers: int  # of a lane
+    granule: int  # in which they are given out
+    most_waves: int
+
+
+CDNA = Simd(512, 8, 8)  # gfx90a and later: VGPRs and AGPRs together
+RDNA4 = Simd(1536, 24, 16)
 
 
 @dataclasses.dataclass
@@ -45,8 +54,14 @@ class Kernel:
     @property
     def waves(self) -> int:
         """Waves that a SIMD has registers for."""
-        granules = -(-max(self.metadata["vgpr_count"], 1) // 8)
-        return min(MOST_WAVES, REGISTERS // (8 * granules))
+        simd = RDNA4 if self.architecture.startswith("gfx12") else CDNA
+        granules = -(-max(self.metadata["vgpr_count"], 1) // simd.granule)
+        return min(simd.most_waves, simd.registers // (simd.granule * granules))
+
+    @property
+    def is_empty(self) -> bool:
+        """As on architectures that have no tiles for the kernel's head dimensions."""
+        return self.instructions[0].mnemonic == "s_endpgm"
 
     @property
     def spills(self) -> str:
@@ -106,7 +121,7 @@ def loops(instructions: list[Instruction]) -> list[list[Instruction]]:
 
 
 def is_matrix(instruction: Instruction) -> bool:
-    return instruction.mnemonic.startswith("v_mfma")
+    return instruction.mnemonic.startswith(("v_mfma", "v_wmma"))
 
 
 def main_loop(instructions: list[Instruction]) -> list[Instruction]:
@@ -125,7 +140,7 @@ def counts(instructions: list[Instruction], pattern: str) -> str:
 
 
 # Columns about a loop or a whole kernel: title, and what of a mnemonic is counted.
-MFMA = ("MFMA", r"v_mfma_\w+?_(\d+x\d+x\d+)")
+MATRIX = ("matrix", r"v_(?:mfma|wmma)_\w+?_(\d+x\d+x\d+)")
 LDS_READS = ("LDS reads", r"ds_(?:read|load)\w*?_((?:tr\d*_)?[bui]\d+)")
 LDS_WRITES = ("LDS writes", r"ds_(?:write|store)\w*?_(b\d+)")
 LOADS = ("loads", r"(?:global|buffer|flat)_load_(\w+)")
@@ -148,11 +163,11 @@ def columns(kernel: Kernel) -> dict[str, str]:
     }
     if matrix > 0:
         row["main loop"] = str(len(loop))
-        row["MFMA"] = f"{counts(loop, MFMA[1])} ({100 * matrix / len(loop):.0f} %)"
+        row[MATRIX[0]] = f"{counts(loop, MATRIX[1])} ({100 * matrix / len(loop):.0f} %)"
         row["waits"] = str(sum(i.mnemonic.startswith("s_wait") for i in loop))
-        row["barriers"] = str(sum(i.mnemonic.startswith("s_barrier") for i in loop))
+        row["barriers"] = str(sum(i.mnemonic in ("s_barrier", "s_barrier_wait") for i in loop))
     else:
-        row.update({"main loop": "-", "MFMA": "-", "waits": "-", "barriers": "-"})
+        row.update({"main loop": "-", MATRIX[0]: "-", "waits": "-", "barriers": "-"})
     for title, pattern in (LDS_READS, LDS_WRITES, LOADS, STORES):
         row[title] = counts(loop, pattern)
     row[ATOMICS[0]] = counts(kernel.instructions, ATOMICS[1])
@@ -169,9 +184,9 @@ def faults(kernel: Kernel, allows_spills: bool = False) -> list[str]:
     if has(r"\w+_atomic_cmpswap"):
         found.append("an atomic operation is a loop of compare and swap")
     is_backward = kernel.name.startswith("backward")
-    if (is_backward or kernel.name.startswith("forward")) and not has("v_mfma"):
+    if (is_backward or kernel.name.startswith("forward")) and not any(map(is_matrix, kernel.instructions)):
         found.append("no matrix instruction")
-    if is_backward and not has(r"(global|buffer)_load_(lds_)?dwordx4"):
+    if is_backward and not has(r"(global|buffer)_load_(lds_)?(dwordx4|b128)"):
         found.append("no load of 16 bytes")
     if is_backward and " direct" not in kernel.name and not has(r"global_atomic_(pk_)?add_f32"):
         found.append("no atomic addition of fp32 in hardware")
@@ -223,7 +238,7 @@ def read_kernels(build: pathlib.Path, pattern: str) -> list[Kernel]:
             names = tools.run("llvm-cxxfilt", text="\n".join(metadata)).splitlines()
             for symbol, name in zip(metadata, names):
                 kernels.append(Kernel(short_name(name), architecture, metadata[symbol], functions[symbol]))
-    chosen = [kernel for kernel in kernels if re.search(pattern, kernel.name)]
+    chosen = [kernel for kernel in kernels if not kernel.is_empty and re.search(pattern, kernel.name)]
     return sorted(chosen, key=lambda k: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", f"{k.name} {k.architecture}")])
 
 

@@ -95,11 +95,17 @@ class ReportTest(unittest.TestCase):
     def test_a_row_of_the_table(self):
         row = report.columns(kernel())
         self.assertEqual(row["waves/SIMD"], "3")  # 136 of 512 registers
-        self.assertEqual(row["MFMA"], "1 x 16x16x16 (25 %)")
+        self.assertEqual(row["matrix"], "1 x 16x16x16 (25 %)")
         self.assertEqual(row["LDS reads"], "1 x b128")
         self.assertEqual(row["LDS writes"], "-")  # not in that loop
         self.assertEqual(row["atomics"], "1 x add_f32")
         self.assertEqual(row["spills"], "-")
+
+    def test_registers_are_those_of_the_architecture(self):
+        on_rdna = kernel(vgpr_count=250)
+        on_rdna.architecture = "gfx1201"
+        self.assertEqual(on_rdna.waves, 5)  # 264 of 1536 registers
+        self.assertEqual(kernel(vgpr_count=250).waves, 2)
 
     def test_faults(self):
         self.assertEqual(report.faults(kernel()), [])
