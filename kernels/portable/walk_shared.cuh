@@ -72,17 +72,20 @@ class SharedWalk {
   template <bool kIsMasked>
   __device__ __forceinline__ void step(int row, int head, int index, SumsOfK& dk, SumsOfV& dv) {
     const int own = block_.half() * kScoredTiles * 16;  // the first row that this warp scores
-    std::uint16_t* shared_ds = shared_.ds[index % 2] + key_place<kPitchS>(0, block_.warp_keys());
-    [[maybe_unused]] std::uint16_t* shared_p = shared_.p + key_place<kPitchS>(0, block_.warp_keys());
+    // Of this warp's keys and the step's rows from one on.
+    const auto place = [&](std::uint16_t* operands, int first) {
+      return operands + key_place<kPitchS>(first, block_.warp_keys());
+    };
+    std::uint16_t* const shared_ds = shared_.ds[index % 2];
     Operands p = {}, ds = {};
     if (kIsMasked && !kAlwaysMasks && !takes_part(row)) {
       // Every warp meets as many barriers as the others: racecheck loses count where some leave one out.
       if constexpr (kSplit > 1) sync_warps(block_.warp() / kSplit, kSplit);
-      return store_operands<kPitchS>(shared_ds + key_place<kPitchS>(own, 0), ds, block_.lane);
+      return store_operands<kPitchS>(place(shared_ds, own), ds, block_.lane);
     }
     score<kIsMasked>(row + own, own, head, index, p, ds);
-    store_operands<kPitchS>(shared_ds + key_place<kPitchS>(own, 0), ds, block_.lane);
-    if constexpr (kSplit > 1) store_operands<kPitchS>(shared_p + key_place<kPitchS>(own, 0), p, block_.lane);
+    store_operands<kPitchS>(place(shared_ds, own), ds, block_.lane);
+    if constexpr (kSplit > 1) store_operands<kPitchS>(place(shared_.p, own), p, block_.lane);
     const std::uint16_t* dout = shared_.dout[index % kStages] + block_.half() * kTilesV * 16 +
                                 ColumnGroup<kColumnGroup<kTilesV>>::offset(kPitchV, block_.lane);
     const std::uint16_t* q = shared_.q[index % kStages] + block_.half() * kTilesQ * 16 +
@@ -92,9 +95,9 @@ class SharedWalk {
     if constexpr (kSplit > 1) {
       const int others = kScoredTiles * 16 - own;
       sync_warps(block_.warp() / kSplit, kSplit);
-      load_operands<kPitchS>(shared_p + key_place<kPitchS>(others, 0), p, block_.lane);
+      load_operands<kPitchS>(place(shared_.p, others), p, block_.lane);
       multiply_columns<kType, kPitchV>(dv, p, dout + others * kPitchV);
-      load_operands<kPitchS>(shared_ds + key_place<kPitchS>(others, 0), ds, block_.lane);
+      load_operands<kPitchS>(place(shared_ds, others), ds, block_.lane);
       multiply_columns<kType, kPitchQ>(dk, ds, q + others * kPitchQ);
     }
   }
