@@ -4,7 +4,7 @@
 # kernels. No part stops the others. FOLDER/report.txt has the machine, the versions and how each part ended; logs, JSON,
 # plots and benchmarks.md lie beside it. Needs ROCm or CUDA, CMake 3.25, Ninja, and what `scripts/install_deps.sh test`
 # installs; without root the headers are unpacked below build/deps.
-# Usage: scripts/run_on_gpu.sh [-p amd|nvidia] [-o FOLDER] [-s STEPS] [-n PROBLEMS] [-t TEXT -l LOSSES] [CMAKE OPTIONS...]
+# Usage: scripts/run_on_gpu.sh [-p amd|nvidia] [-o FOLDER] [-s STEPS] [-n PROBLEMS] [-t TEXT -l LOSSES] [-- CMAKE OPTIONS...]
 #   -p  platform (default: nvidia where there is nvidia-smi, else amd)
 #   -s  which of: machine build test verify bench torch train isa report (default: all)
 #   -n  random problems of verify (default: 5000)

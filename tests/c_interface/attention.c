@@ -74,6 +74,13 @@ void attention_destroy(attention* a) {
   while (a->buffer_count > 0) (void)hipFree(a->buffers[--a->buffer_count]);
 }
 
+int attention_is_supported(const attention* a) {
+  fmhax_executor* executor = NULL;
+  const int is_supported = fmhax_executor_create(&a->problem, NULL, &executor) == FMHAX_OK;
+  fmhax_executor_destroy(executor);
+  return is_supported;
+}
+
 void attention_set_starts(attention* a, const int32_t starts[STARTS]) {
   memcpy(a->seqstart, starts, STARTS * sizeof(int32_t));
 }

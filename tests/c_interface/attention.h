@@ -38,6 +38,8 @@ typedef struct attention {
 /// fp32, group mode, deterministic, causal, GQA; inputs between -1 and 1. Ends the program when there is no memory.
 void attention_create(attention* a);
 void attention_destroy(attention* a);
+/// Whether a kernel runs it on the current device: those of GPUs have no fp32.
+int attention_is_supported(const attention* a);
 
 /// Managed memory that attention_destroy frees.
 void* attention_allocate(attention* a, size_t bytes);

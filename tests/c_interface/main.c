@@ -1,9 +1,18 @@
 // The C interface used from C. Prints each failed check; the exit status says whether there was one.
 #include <stdio.h>
 
+#include "attention.h"
 #include "check.h"
 #include "device_check/device_check.h"
 #include "tests.h"
+
+static int has_kernel(void) {
+  attention a;
+  attention_create(&a);
+  const int is_supported = attention_is_supported(&a);
+  attention_destroy(&a);
+  return is_supported;
+}
 
 int main(void) {
   static const struct {
@@ -20,6 +29,10 @@ int main(void) {
       {"structs of other versions", test_old_and_new_structs},
   };
   if (!require_device("skipped")) return kNoDeviceStatus;
+  if (!has_kernel()) {
+    printf("skipped: the device has no kernel for fp32\n");
+    return kNoDeviceStatus;
+  }
   for (size_t i = 0; i < sizeof kTests / sizeof kTests[0]; ++i) {
     const int before = failed_checks;
     kTests[i].run();

@@ -16,6 +16,7 @@ void check(Case c) {
   c.problem.hdim_v = 8;
   for (const bool is_deterministic : {false, true}) {
     c.problem.is_deterministic = is_deterministic;
+    test::fit_dtype(c);
     const PreparedCase prepared = prepare(c);
     for (const std::string& kernel : test::kernels_for(c.problem)) {
       ExecutorOptions options;
