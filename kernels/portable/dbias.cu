@@ -11,9 +11,6 @@
 namespace fmhax::portable {
 namespace {
 
-constexpr int kTileKeys = 64;
-constexpr int kScores = kTileKeys / 16;
-
 struct DbiasArguments {
   std::int64_t row_tiles = 0;  ///< of one batch entry of dbias
   bool is_aligned = false;
@@ -21,12 +18,16 @@ struct DbiasArguments {
 
 template <DataType kDtype, int kHdim>
 struct DbiasKernel {
+  // As for forward, one number for all AMD GPUs.
+  static constexpr int kTileKeys = kTileSet == TileSet::nvidia || kHdim <= 128 ? 64 : 32;
+  static constexpr int kScores = kTileKeys / 16;
   static constexpr int kPitch = kHdim + kVector;
 
   struct Shared {
     std::uint16_t rows[kTileRows * kPitch];  ///< of q, then of dout
     std::uint16_t keys[kTileKeys * kPitch];  ///< of k, then of v
   };
+  static_assert(kTileSet == TileSet::nvidia || sizeof(Shared) <= kSharedBytesOfAmd);
 
   const KernelParams& params;
   const DbiasArguments& arguments;
@@ -192,12 +193,12 @@ __global__ __launch_bounds__(kTileThreads) void dbias_kernel(const FMHAX_KERNEL_
     kernel.fill_rows(0, rows, kDtype == DataType::fp16 ? 0x7e00U : 0x7fc0U);
     return;
   }
-  const std::int64_t key_tiles = (p.max_seqlen_k + kTileKeys - 1) / kTileKeys;
+  const std::int64_t key_tiles = (p.max_seqlen_k + Kernel::kTileKeys - 1) / Kernel::kTileKeys;
   const std::int64_t jobs = arguments.row_tiles * key_tiles * params.dbias_nhead * params.dbias_batch;
   for (std::int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
     const std::int64_t tile = job / key_tiles;
     const std::int64_t row_tile = tile % arguments.row_tiles;
-    kernel.first_key = (job - tile * key_tiles) * kTileKeys;
+    kernel.first_key = (job - tile * key_tiles) * Kernel::kTileKeys;
     kernel.first_row = row_tile * kTileRows;
     if (p.is_group_mode) {
       const RowTile place = find_row_tile(p, params.lengths, SequenceSide::q, kTileRows, row_tile);
@@ -212,19 +213,20 @@ __global__ __launch_bounds__(kTileThreads) void dbias_kernel(const FMHAX_KERNEL_
 template <DataType kDtype, int kHdim>
 bool form(const DeviceTraits& traits, const KernelParams& params, KernelLaunch& launch) {
   const Problem& p = params.problem;
+  using Kernel = DbiasKernel<kDtype, kHdim>;
   DbiasArguments arguments;
   arguments.row_tiles =
       p.is_group_mode ? row_tile_count(p, SequenceSide::q, kTileRows) : ceil_div(p.max_seqlen_q, kTileRows);
   arguments.is_aligned = has_aligned_rows(params.q, kDtype) && has_aligned_rows(params.k, kDtype) &&
                          has_aligned_rows(params.v, kDtype) && has_aligned_rows(params.dout, kDtype);
-  const std::int64_t tiles = arguments.row_tiles * ceil_div(p.max_seqlen_k, kTileKeys);
+  const std::int64_t tiles = arguments.row_tiles * ceil_div(p.max_seqlen_k, Kernel::kTileKeys);
   const bool has_elements = p.max_seqlen_k > 0 && (p.is_group_mode ? p.total_q : p.max_seqlen_q) > 0;
   const std::int64_t jobs =
       std::max<std::int64_t>(tiles * params.dbias_nhead * params.dbias_batch, has_elements ? 1 : 0);
   set_launch(launch, reinterpret_cast<const void*>(dbias_kernel<kDtype, kHdim>), grid_size(jobs, traits),
              tile_threads(traits), params);
   add_argument(launch, sizeof(params), arguments);
-  launch.shared_bytes = sizeof(typename DbiasKernel<kDtype, kHdim>::Shared);
+  launch.shared_bytes = sizeof(typename Kernel::Shared);
   return true;
 }
 

@@ -16,7 +16,8 @@ struct ForwardArguments {
 
 template <DataType kDtype, int kHdim, bool kHasFeatures>
 struct ForwardKernel {
-  static constexpr int kKeys = kHdim > 128 ? 32 : 64;
+  // Host code computes the launch's shared memory with the same number: all AMD GPUs have one, that of the smallest.
+  static constexpr int kKeys = kHdim <= 128 ? 64 : kTileSet == TileSet::nvidia ? 32 : 16;
   static constexpr int kScores = kKeys / 16;
   static constexpr int kPitch = kHdim + kVector;
   // Lanes that share a row.
@@ -28,6 +29,7 @@ struct ForwardKernel {
     std::uint16_t k[kKeys * kPitch];
     std::uint16_t v[kKeys * kPitch];
   };
+  static_assert(kTileSet == TileSet::nvidia || sizeof(Shared) <= kSharedBytesOfAmd);
 
   const KernelParams& params;
   const ForwardArguments& arguments;

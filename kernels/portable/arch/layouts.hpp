@@ -42,6 +42,10 @@ inline constexpr TileSet kTileSet = TileSet::cdna3;
 inline constexpr TileSet kTileSet = TileSet::nvidia;
 #endif
 
+/// Of shared memory that a block of every AMD GPU may have. Host code, which doesn't know kTileSet, computes a launch's
+/// share: tiles that all AMD GPUs have in common fit this.
+inline constexpr int kSharedBytesOfAmd = 64 * 1024;
+
 #if defined(__HIP_PLATFORM_AMD__)
 using DqOrder = QuadsByElements;
 #else
