@@ -160,8 +160,7 @@ class EmulatedGpu final : public hiphost::GuestDevice {
     constexpr int kMultiprocessors = 4;
     std::snprintf(p.name, sizeof(p.name), "emulated %s", arch_.c_str());
     std::snprintf(p.gcnArchName, sizeof(p.gcnArchName), "%s", arch_.c_str());
-    p.sharedMemPerBlock = p.sharedMemPerBlockOptin = p.sharedMemPerMultiprocessor =
-        arch_ == "gfx950" ? 160 << 10 : 64 << 10;
+    p.sharedMemPerBlock = p.sharedMemPerBlockOptin = p.sharedMemPerMultiprocessor = most_shared_bytes();
     p.maxSharedMemoryPerMultiProcessor = p.sharedMemPerMultiprocessor;
     p.multiProcessorCount = kMultiprocessors;
     const bool is_rdna = arch_.starts_with("gfx12");
@@ -208,6 +207,8 @@ class EmulatedGpu final : public hiphost::GuestDevice {
   }
 
  private:
+  std::size_t most_shared_bytes() const noexcept { return arch_ == "gfx950" ? 160 << 10 : 64 << 10; }
+
   /// The runtime comes here for every thread of every block; the first one is the launch.
   void run(const void* function, void** arguments) {
     const hiphost::KernelPosition& here = hiphost::kernel_position;
@@ -223,6 +224,7 @@ class EmulatedGpu final : public hiphost::GuestDevice {
                       {"grid", numbers(here.grid_size)},
                       {"block", numbers(here.block_size)},
                       {"shared_bytes", hiphost_dynamic_shared_bytes()},
+                      {"most_shared_bytes", most_shared_bytes()},
                       {"arguments", hexadecimal(argument_segment(kernel.layout, here, arguments))}});
     } catch (const std::exception& error) {
       std::fprintf(stderr, "emulated kernel %s failed: %s\n", kernel.layout.name.c_str(), error.what());

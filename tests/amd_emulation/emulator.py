@@ -209,7 +209,10 @@ class Launch:
         packet = struct.pack("<HHHHHHIII32x", 0, 3, width, height, depth, 0, *map(int.__mul__, self.grid, request["block"]))
         self.packet = ctypes.create_string_buffer(packet)
 
-        shared_words = (kernel.shared_bytes + request["shared_bytes"] + 3) // 4
+        shared_bytes = kernel.shared_bytes + request["shared_bytes"]
+        if shared_bytes > request["most_shared_bytes"]:
+            raise MemoryError(f"{shared_bytes} bytes of LDS, but a block has {request['most_shared_bytes']} at most")
+        shared_words = (shared_bytes + 3) // 4
         self.lds = ctypes.create_string_buffer(max(shared_words, 1) * 4)
         registers = 256 * LANES * 4
         sizes = (SGPR_WORDS * 4, registers, registers, max(kernel.scratch_bytes, 4) * LANES)
