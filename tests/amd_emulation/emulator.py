@@ -217,6 +217,7 @@ class Launch:
         registers = 256 * LANES * 4
         sizes = (SGPR_WORDS * 4, registers, registers, max(kernel.scratch_bytes, 4) * LANES)
         self.memory = [[ctypes.create_string_buffer(size) for size in sizes] for _ in range(self.waves)]
+        self.trace = None  # a list: of addresses, of wave 0 in the first block
         self.buffers = []
         for sgprs, vgprs, agprs, scratch in self.memory:
             order = (sgprs, vgprs, None, self.lds, scratch, agprs)
@@ -268,9 +269,13 @@ class Launch:
         chance.shuffle(blocks)
         for block in blocks:
             self.begin_block(block)
-            self.run_block(chance)
+            self.run_block(chance, self.trace if block == blocks[0] else None)
 
-    def run_block(self, chance):
+    def program_counter(self, wave):
+        low, high = struct.unpack_from("<II", self.memory[wave][0], PROGRAM_COUNTER * 4)
+        return low | high << 32
+
+    def run_block(self, chance, trace):
         module, wave = self.module, self.instructions.wave
         runnable, waiting = list(range(self.waves)), []
         for _ in range(MOST_TURNS):
@@ -279,11 +284,13 @@ class Launch:
                     return
                 runnable, waiting = waiting, []  # all that have not finished are at the barrier
             turn = chance.choice(runnable)
-            stop = wave.fmhax_emulation_run(module.program, module.begin, module.end, self.buffers[turn],
-                                            chance.choice(TURN_LENGTHS))
+            length = chance.choice(TURN_LENGTHS)
+            if trace is not None and turn == 0:
+                stop = self.run_traced(length, trace)
+            else:
+                stop = wave.fmhax_emulation_run(module.program, module.begin, module.end, self.buffers[turn], length)
             if stop == UNKNOWN_INSTRUCTION:
-                low, high = struct.unpack_from("<II", self.memory[turn][0], PROGRAM_COUNTER * 4)
-                address = low | high << 32
+                address = self.program_counter(turn)
                 place = (address - module.begin) // 4
                 module.names[place], module.program[place] = self.instructions.find(address)
             elif stop != INTERRUPTED:
@@ -291,6 +298,18 @@ class Launch:
                 if stop == AT_BARRIER:
                     waiting.append(turn)
         raise RuntimeError("a block does not end")
+
+    def run_traced(self, most, trace):
+        """A turn of wave 0, one instruction after another."""
+        module, wave = self.module, self.instructions.wave
+        for _ in range(most):
+            address = self.program_counter(0)
+            stop = wave.fmhax_emulation_run(module.program, module.begin, module.end, self.buffers[0], 1)
+            if stop in (INTERRUPTED, AT_BARRIER):
+                trace.append(address - self.kernel.entry)
+            if stop != INTERRUPTED:
+                return stop
+        return INTERRUPTED
 
 
 @functools.cache
@@ -312,6 +331,7 @@ class Device:
         self.modules = {}
         self.chance = random.Random(int(os.environ.get("FMHAX_EMULATION_SEED", "1")))
         self.log = os.environ.get("FMHAX_EMULATION_LOG")
+        self.trace = os.environ.get("FMHAX_EMULATION_TRACE")
 
     def handle(self, request):
         if "map" in request:
@@ -329,14 +349,21 @@ class Device:
         module = self.modules[request["in"]]
         try:
             launch = Launch(module, module.kernel(request["launch"]), self.instructions, request)
+            if self.trace:
+                launch.trace = []
             launch.run(self.chance)
         except Exception as error:  # pylint: disable=broad-except
             return {"error": f"{type(error).__name__}: {error}"}
         if self.log:
-            with open(self.log, "a", encoding="utf-8") as log:
-                line = {"kernel": request["launch"], "grid": request["grid"], "executed": module.take_counts()}
-                log.write(json.dumps(line) + "\n")
+            append(self.log, {"kernel": request["launch"], "grid": request["grid"], "executed": module.take_counts()})
+        if self.trace:
+            append(self.trace, {"kernel": request["launch"], "addresses": launch.trace})
         return {}
+
+
+def append(file, line):
+    with open(file, "a", encoding="utf-8") as lines:
+        lines.write(json.dumps(line) + "\n")
 
 
 def main():

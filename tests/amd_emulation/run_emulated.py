@@ -25,6 +25,9 @@ def main():
     parser.add_argument("--seed", default="1", help="decides the order of blocks and waves")
     parser.add_argument("--log", type=pathlib.Path,
                         help="append each launch to this file, with how often which instruction was executed (JSON)")
+    parser.add_argument("--trace", type=pathlib.Path,
+                        help="append each launch to this file, with the addresses, relative to the kernel's entry, of "
+                        "what the first wave of the first block to run executed, in order (JSON)")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
 
@@ -54,6 +57,8 @@ def main():
     )
     if options.log:
         environment["FMHAX_EMULATION_LOG"] = str(options.log.resolve())
+    if options.trace:
+        environment["FMHAX_EMULATION_TRACE"] = str(options.trace.resolve())
     os.execvpe(options.command[0], options.command, environment)
 
 
