@@ -41,6 +41,8 @@ class AloneWalk {
   static constexpr int kElements = kKeyTiles * kRowTiles * Accumulator::kColumns;
   static constexpr int kExponentiation = 5 * kElements;
   static constexpr int kRounding = 5 * kElements / 2;
+  /// Features need registers of their own.
+  static constexpr bool kReadsLate = kConfig.has_features && kConfig.hdim_v > 128;
 
  public:
   __device__ AloneWalk(Block& block, const HeldKeys<Block>& keys) : block_(block), shared_(block.shared), keys_(keys) {}
@@ -109,12 +111,13 @@ class AloneWalk {
 
     multiply_rows<kType>(dp, keys_.v, dout_rows);
     Columns<Block::kTilesV> dout_columns;
-    load_columns<kPitchV>(dout, lane, dout_columns);
+    if constexpr (!kReadsLate) load_columns<kPitchV>(dout, lane, dout_columns);
     order_beside_matrix<kReadsV, Work::shared_read, 1>();
     end_phase();
 
     if constexpr (kConfig.has_features) {
       finish_with_features(block_, head, stats, row, s, dp);
+      if constexpr (kReadsLate) load_columns<kPitchV>(dout, lane, dout_columns);
     } else if (block_.needs_mask(row)) {
       hide(block_.local_band(row), s);
     }
