@@ -23,7 +23,8 @@ enum Stop : int { kFinished = 0, kAtBarrier = 1, kUnknownInstruction = 2, kInter
 extern "C" {
 /// The function of an instruction that wave.cpp has, of the buffers 0, 1, 3, 4, 5; null for others.
 void* fmhax_emulation_instruction(const char* name);
-/// Runs a wave for at most `most` instructions. `program` has one entry for each 4 bytes from `begin` to `end`. Whatever no GPU code may do ends the process with a line on stderr.
+/// Runs a wave for at most `most` instructions. `program` has one entry for each 4 bytes from `begin` to `end`.
+/// Whatever no GPU code may do ends the process with a line on stderr.
 int fmhax_emulation_run(fmhax::emulation::Instruction* program, std::uint64_t begin, std::uint64_t end,
                         void* const* buffers, std::uint64_t most);
 /// Access to no memory then says which instruction it was.
