@@ -42,6 +42,7 @@ class Instruction:
     address: int
     mnemonic: str
     target: int | None = None  # of a branch
+    operands: str = ""
 
 
 @dataclasses.dataclass
@@ -104,10 +105,10 @@ def parse_disassembly(text: str) -> dict[str, list[Instruction]]:
     for line in text.splitlines():
         if symbol := re.match(r"([0-9a-f]+) <(.+)>:$", line):
             start, current = int(symbol[1], 16), functions.setdefault(symbol[2], [])
-        elif current is not None and (code := re.match(r"\t(\w+).*// ([0-9A-F]+):(?:.*<.*?(?:\+0x([0-9a-f]+))?>$)?", line)):
+        elif current is not None and (code := re.match(r"\t(\w+)\s*(.*?)\s*// ([0-9A-F]+):(?:.*<.*?(?:\+0x([0-9a-f]+))?>$)?", line)):
             is_branch = code[1].startswith(("s_cbranch", "s_branch"))
-            target = start + int(code[3] or "0", 16) if is_branch else None
-            current.append(Instruction(int(code[2], 16), code[1], target))
+            target = start + int(code[4] or "0", 16) if is_branch else None
+            current.append(Instruction(int(code[3], 16), code[1], target, code[2]))
     return functions
 
 

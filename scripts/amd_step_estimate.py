@@ -25,20 +25,7 @@ import amd_isa_report
 
 ISSUE = 4
 QUARTER_RATE = re.compile(r"v_(exp|log|rcp|rsq|mul_lo|mul_hi|mad_u64)")
-LINE = re.compile(r"\t(\w+)\s*(.*?)\s*// ([0-9A-F]+):")
 REGISTER = re.compile(r"\b([av])(?:(\d+)|\[(\d+):(\d+)\])")
-
-
-class Code:
-    """A kernel's instructions by address, relative to its begin: mnemonic, operands."""
-
-    def __init__(self, text, symbol):
-        self.at, start = {}, None
-        for line in text.splitlines():
-            if begin := re.match(r"([0-9a-f]+) <(.+)>:$", line):
-                start = int(begin[1], 16) if begin[2] == symbol else None
-            elif start is not None and (code := LINE.match(line)):
-                self.at[int(code[3], 16) - start] = (code[1], [operand.strip() for operand in code[2].split(",")])
 
 
 def registers(operands):
@@ -105,12 +92,17 @@ class Wave:
             self.issue("scalar instructions")
 
 
+def by_address(kernel):
+    """Mnemonic and operands of instructions, by address from the kernel's begin."""
+    return {i.address - kernel[0].address: (i.mnemonic, i.operands.split(", ")) for i in kernel}
+
+
 def steps(code, addresses, options):
     """What each step spent, from barrier to barrier, of those that have matrix instructions."""
     wave = Wave(options)
     found, matrix = [], False
     for address in addresses:
-        mnemonic, operands = code.at[address]
+        mnemonic, operands = code[address]
         if mnemonic == "s_barrier":
             if matrix:
                 found.append(wave.spent)
@@ -143,8 +135,8 @@ def main() -> int:
     with tempfile.NamedTemporaryFile() as elf:
         elf.write(content)
         elf.flush()
-        code = Code(tools.run("llvm-objdump", "--disassemble", elf.name), symbol)
-    found = steps(code, launch["addresses"], options)
+        functions = amd_isa_report.parse_disassembly(tools.run("llvm-objdump", "--disassemble", elf.name))
+    found = steps(by_address(functions[symbol]), launch["addresses"], options)
     if len(found) < 5:
         raise amd_isa_report.ReportError("too few steps: take longer sequences")
     found = sorted(found[2:-1], key=lambda spent: spent.total())

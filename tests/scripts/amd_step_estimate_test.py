@@ -5,6 +5,7 @@ import sys
 import unittest
 
 sys.path.insert(0, sys.argv.pop(1))
+import amd_isa_report
 import amd_step_estimate as estimate
 
 DISASSEMBLY = """
@@ -26,12 +27,12 @@ STEP = [0x00, 0x04, 0x0C, 0x10, 0x18, 0x20, 0x24]
 
 class EstimateTest(unittest.TestCase):
     def test_code_is_the_kernels_own(self):
-        code = estimate.Code(DISASSEMBLY, "kernel")
-        self.assertEqual(list(code.at), STEP)
-        self.assertEqual(code.at[0x18], ("v_accvgpr_read_b32", ["v5", "a3"]))
+        code = estimate.by_address(amd_isa_report.parse_disassembly(DISASSEMBLY)["kernel"])
+        self.assertEqual(list(code), STEP)
+        self.assertEqual(code[0x18], ("v_accvgpr_read_b32", ["v5", "a3"]))
 
     def test_a_step_reaches_from_barrier_to_barrier_and_has_matrix_instructions(self):
-        code = estimate.Code(DISASSEMBLY, "kernel")
+        code = estimate.by_address(amd_isa_report.parse_disassembly(DISASSEMBLY)["kernel"])
         found = estimate.steps(code, [0x00, 0x24, *STEP, *STEP, 0x00], OPTIONS)
         expected = {
             "scalar instructions": 8,
