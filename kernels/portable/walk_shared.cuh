@@ -43,6 +43,7 @@ class SharedWalk {
       dq.move_to_head();
     }
     for (int index = 0; index <= steps; ++index) {
+      // What follows from these would be kept in registers through all steps.
       block_.thread = arch::computed_here(block_.thread);
       block_.lane = arch::computed_here(block_.lane);
       wait_for_copies();
